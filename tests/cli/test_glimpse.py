@@ -73,7 +73,7 @@ def test_the_title_of_a_page_has_the_file_and_its_label(folder):
 def test_look_writes_the_page(folder):
     result = run_here("glimpse", "--model", "model", "a.png", "--look", cwd=folder, DISPLAY="")
     assert result.returncode == 0, result.stderr
-    with open(result.stdout.splitlines()[-1], encoding="utf-8") as page:
+    with open(result.stderr.splitlines()[-1], encoding="utf-8") as page:
         assert "a.png, read as " in page.read()
 
 

@@ -1,6 +1,7 @@
 """`regard view` and `regard look`, run as a user runs them."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -152,3 +153,22 @@ def test_look_finds_an_installed_model(translator, tmp_path, monkeypatch):
     result = run_here("look", "the cat", "--out", str(out), "--no-open", REGARD_MODELS=str(translator.parent))
     assert result.returncode == 0, result.stderr
     assert document_of(out)["title"] == "the cat"
+
+
+@pytest.mark.parametrize("words", [["--json"], []])
+def test_the_page_of_the_option_look_leaves_the_results_alone(translator, words):
+    call = [
+        "translate",
+        "the cat sat",
+        "--model",
+        str(translator),
+        "--beams",
+        "1",
+        "--max-length",
+        "3",
+        *words,
+    ]
+    plain, looked = run_here(*call), run_here(*call, "--look", DISPLAY="")
+    assert looked.returncode == 0, looked.stderr
+    assert looked.stdout == plain.stdout
+    assert document_of(Path(looked.stderr.splitlines()[-1]))["records"]

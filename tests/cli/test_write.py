@@ -102,8 +102,8 @@ def test_a_conversation_is_piped_or_typed(tmp_path, monkeypatch):
 def test_look_writes_a_page_with_all_attention(folder):
     result = run_here("write", "ab cd", "--model", str(folder), "--max-tokens", "4", "--look", DISPLAY="")
     assert result.returncode == 0, result.stderr
-    text, path = result.stdout.splitlines()
-    assert text.startswith("ab cd")
+    assert result.stdout.startswith("ab cd")
+    (path,) = result.stderr.splitlines()
     page = Path(path).read_text(encoding="utf-8")
     assert "decoder.layers.1.self_attention" in page
 

@@ -70,7 +70,7 @@ def look(
         with renamed(path="out"):
             check_writable(out)
     records = record(text, model, say=lambda line: typer.echo(line, err=True))
-    show_page(records, title=text, out=out, open_browser=open_browser, language=language)
+    show_page(records, title=text, out=out, open_browser=open_browser, language=language, is_result=True)
 
 
 def show_page(
@@ -81,27 +81,31 @@ def show_page(
     open_browser: bool = True,
     images: Any = None,
     language: str = "en",
+    is_result: bool = False,
 ) -> None:
     """Write records as a page, by default into a temporary file, and open it if there is a screen.
 
     ``images`` are the pictures whose patches are keys, and ``language`` is that of the page, as for
-    :func:`regard.viewer.html`.
+    :func:`regard.viewer.html`. ``is_result`` is that of :func:`open_page`.
     """
     from regard import viewer
 
-    with open_page(out, open_browser=open_browser) as path:
+    with open_page(out, open_browser=open_browser, is_result=is_result) as path:
         viewer.save_html(records, path, title=title, images=images, language=language)
 
 
 @contextlib.contextmanager
-def open_page(out: Path | None = None, *, open_browser: bool = True) -> Iterator[Path]:
+def open_page(
+    out: Path | None = None, *, open_browser: bool = True, is_result: bool = False
+) -> Iterator[Path]:
     """Return a context manager that gives the path of a page to write, by default a temporary file.
 
-    At its end it prints the path, and opens the page if there is a screen.
+    At its end it prints the path, and opens the page if there is a screen. The path goes to standard output if the
+    page ``is_result`` of the command. Otherwise it goes to standard error, beside the results.
     """
     path = Path(tempfile.mkdtemp(prefix="regard-")) / "look.html" if out is None else out
     yield path
-    typer.echo(str(path))
+    typer.echo(str(path), err=not is_result)
     if open_browser:
         show_in_browser(path)
 

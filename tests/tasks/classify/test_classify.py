@@ -159,7 +159,7 @@ def test_the_classify_command_lists_draws_and_scores(run, tmp_path):
     shown = run_here(*words, "Shout", "--scores", cwd=tmp_path).stdout
     assert len(shown.splitlines()) == 4
     looked = run_here(*words, "Shout", "--look", cwd=tmp_path)
-    assert looked.stdout.splitlines()[-1].endswith("look.html")
+    assert looked.stderr.splitlines()[-1].endswith("look.html")
     measured = run_here("evaluate", "classify", "--model", str(run), "--limit", "50", cwd=tmp_path).stdout
     assert "measured on 50 texts of the test part of the embedded corpus" in measured
     assert "macro F1" in measured
