@@ -88,7 +88,7 @@ def test_attention_is_saved_as_a_page(model, scene, tmp_path):
 def test_look_writes_a_page_with_the_picture(model, scene):
     done = caption(model, scene, "--look")
     assert done.returncode == 0, done.stderr
-    page = done.stderr.splitlines()[-1]
+    page = next(line for line in done.stderr.splitlines() if line.endswith(".html"))
     with open(page, encoding="utf-8") as file:
         assert '"keyGrid": [4, 4]' in file.read()
 

@@ -110,7 +110,11 @@ def test_the_page_opens_on_the_maps_of_where_the_classifier_looks(
     monkeypatch.setenv("DISPLAY", "")
     done = classify(folder, "pictures/b9.png", option, *(["a.html"] if option != "--look" else []))
     assert done.returncode == 0, done.stderr
-    page = folder / "a.html" if option != "--look" else Path(done.stderr.splitlines()[-1])
+    page = (
+        folder / "a.html"
+        if option != "--look"
+        else Path(next(line for line in done.stderr.splitlines() if line.endswith(".html")))
+    )
     shown = page_document(page)
     first, *layers = shown["records"]
     assert shown["opening"]["record"] == 0

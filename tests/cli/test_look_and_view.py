@@ -171,4 +171,5 @@ def test_the_page_of_the_option_look_leaves_the_results_alone(translator, words)
     plain, looked = run_here(*call), run_here(*call, "--look", DISPLAY="")
     assert looked.returncode == 0, looked.stderr
     assert looked.stdout == plain.stdout
-    assert document_of(Path(looked.stderr.splitlines()[-1]))["records"]
+    path = next(line for line in looked.stderr.splitlines() if line.endswith(".html"))
+    assert document_of(Path(path))["records"]
