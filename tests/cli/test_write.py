@@ -162,3 +162,12 @@ def test_a_model_of_another_task_is_refused():
     assert_one_line(
         run_here("write", "ab", "--model", "sentiment-en"), 2, "is a model for classify, not for write"
     )
+
+
+def test_a_repetition_penalty_makes_the_model_write_other_tokens(folder):
+    call = ["write", "ab cd", "--model", str(folder), "--max-tokens", "12", "--temperature", "0"]
+    plain, other = run_here(*call).stdout, run_here(*call, "--repetition-penalty", "1000").stdout
+    assert len(set(other)) > len(set(plain))
+    assert_one_line(
+        run_here(*call, "--repetition-penalty", "0"), 2, "--repetition-penalty: expected a number above 0"
+    )

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decoding import DecodingOptions, beam_search, decode, stream_tokens
+from regard.decoding.constraints import NoRepeats
 from regard.decoding.known_words import KnownWords, WordTable
+from regard.decoding.repetition import RepetitionPenalty, penalised
 from regard.decoding.utf8 import COMPLETE, utf8_table
 from regard.errors import ArgumentError, DtypeError
 from regard.text import ByteVocabulary
@@ -282,3 +284,74 @@ def test_a_search_applies_the_further_constraints():
         for hypothesis in found[1]:
             units = set(units_of(text_of(hypothesis.tokens, SPELLING)))
             assert units <= {"the", "cat", "état", "only", "words", "–"}
+
+
+# ------------------------------------------------------------------- the processors of Hugging Face
+
+
+def random_scores_and_tokens(seed: int):
+    torch.manual_seed(seed)
+    return torch.randn(3, 11, dtype=torch.float64) * 4, torch.randint(0, 11, (3, 7))
+
+
+@pytest.mark.parametrize("penalty", [0.7, 1.3, 4.0])
+def test_the_repetition_penalty_is_that_of_hugging_face(penalty):
+    transformers = pytest.importorskip("transformers", reason="needs  pip install 'regard[hf]'")
+    for seed in range(5):
+        scores, tokens = random_scores_and_tokens(seed)
+        theirs = transformers.RepetitionPenaltyLogitsProcessor(penalty)(tokens, scores.clone())
+        torch.testing.assert_close(penalised(scores, tokens, penalty), theirs)
+        ours = scores[:, None].clone()
+        RepetitionPenalty(penalty, tokens[:, :4]).block(ours, tokens[:, None, 3:], torch.zeros(3))
+        torch.testing.assert_close(ours[:, 0], theirs)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_sequences_of_a_prompt_are_not_repeated_as_in_hugging_face(size):
+    transformers = pytest.importorskip("transformers", reason="needs  pip install 'regard[hf]'")
+    for seed in range(20):
+        scores, tokens = random_scores_and_tokens(seed)
+        tokens = tokens % 3
+        theirs = transformers.NoRepeatNGramLogitsProcessor(size)(tokens, scores.clone())
+        ours = scores[:, None].clone()
+        rule = NoRepeats(size, torch.ones(3, dtype=torch.int64), tokens[:, :4])
+        rule.block(ours, tokens[:, None, 3:], torch.zeros(3))
+        torch.testing.assert_close(ours[:, 0], theirs)
+
+
+def greedy_with_penalty(toy: Toy, prompt: list[int], penalty: float, size: int) -> list[int]:
+    """Write four tokens by the definitions, with the prompt among the tokens that are not repeated."""
+    tokens = list(prompt)
+    for _ in range(4):
+        scores = penalised(toy.scores(0, tokens), torch.tensor(tokens), penalty)
+        starts = range(len(tokens) - size + 1)
+        repeats = [
+            tokens[i + size - 1]
+            for i in starts
+            if tokens[i : i + size - 1] == tokens[len(tokens) - size + 1 :]
+        ]
+        scores[[*BANNED, EOS, *repeats]] = -torch.inf
+        tokens.append(int(scores.argmax()))
+    return tokens[len(prompt) :]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sampling_and_streaming_apply_the_penalty_to_logits_and_count_the_prompt(seed):
+    toy, prompt, size = Toy(9, seed=seed, sharp=1.0), [5, 6, 5], 2
+    rules = {"repetition_penalty": 3.0, "no_repeat": size, "max_length": 4, "min_length": 4}
+    expected = greedy_with_penalty(toy, prompt, 3.0, size)
+    drawn = DecodingOptions(sample=True, top_k=1, **rules)
+    ((found,),) = decode(toy, None, [3], drawn, prompts=[prompt], bos=BOS, eos=EOS, banned=BANNED)
+    assert found.tokens == expected
+    options = DecodingOptions(beams=1, **rules)
+    streamed = stream_tokens(toy, prompt, options, ends=[EOS], banned=BANNED)
+    assert [one.token for one in streamed] == expected
+
+
+def test_a_large_penalty_lets_a_beam_search_repeat_no_token_of_the_prompt():
+    toy, prompts = Toy(9, sentences=2), [[3, 4], [5, 6]]
+    options = DecodingOptions(max_length=4, min_length=3, repetition_penalty=1e9, beams=3)
+    found = decode(toy, None, [2, 2], options, prompts=prompts, bos=BOS, eos=EOS, banned=BANNED)
+    for several, prompt in zip(found, prompts, strict=True):
+        tokens = [*prompt, *several[0].tokens]
+        assert len(set(tokens)) == len(tokens)

@@ -1,12 +1,13 @@
 """Translation, summaries and text generation on models of Regard, and bad input."""
 
 import json
+import shutil
 
 import pytest
 import torch
 
 import regard
-from regard.errors import ArgumentError, DtypeError, FileError, UnknownArgumentError
+from regard.errors import ArgumentError, DtypeError, FileError, UnknownArgumentError, UnknownNameError
 from regard.models import load_huggingface
 from support.language_folders import LONGEST, write_language_folder
 
@@ -176,6 +177,31 @@ def test_no_end_is_written_before_the_least_length(gpt2):
         assert len(longer) > 8
 
 
+@pytest.mark.parametrize("options", [{"repetition_penalty": 1.6}, {"no_repeat_ngram_size": 2}])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_repetition_is_that_of_the_generation_of_hugging_face(folders, options, beams, tmp_path):
+    transformers = pytest.importorskip("transformers", reason="needs  pip install 'regard[hf]'")
+    search = {"do_sample": False, "max_new_tokens": 9, "num_beams": beams}
+    folder = tmp_path / "model"
+    shutil.copytree(folders["gpt2"], folder)
+    (folder / "generation_config.json").write_text(json.dumps(options), encoding="utf-8")
+    pipe = regard.pipeline("text-generation", folder, device=-1)
+    ours = pipe("the cat the cat", return_tensors=True, **search)[0]["generated_token_ids"]
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    read = torch.tensor([ours[:-9]])
+    theirs = model.generate(read, attention_mask=torch.ones_like(read), **search, **options)
+    assert ours == theirs[0].tolist()[: len(ours)]
+    usual = regard.pipeline("text-generation", folders["gpt2"], device=-1)
+    assert (
+        ours == usual("the cat the cat", return_tensors=True, **search, **options)[0]["generated_token_ids"]
+    )
+
+
+def test_an_unknown_task_lists_both_installed_translations():
+    with pytest.raises(UnknownNameError, match="translation_en_to_fr, translation_en_to_zh"):
+        regard.pipeline("translate_all")
+
+
 def test_samples_depend_on_the_seed_of_torch(gpt2):
     options = {"max_new_tokens": 8, "num_return_sequences": 3, "return_tensors": True}
     torch.manual_seed(42)
@@ -241,11 +267,9 @@ def test_a_writer_of_regard_writes_on(writer):
 # -- bad input ---------------------------------------------------------------------------------------------------
 
 BAD = [
-    (
-        {"repetition_penalty": 1.2},
-        UnknownArgumentError,
-        "repetition_penalty: not an option of text-generation",
-    ),
+    ({"typical_p": 0.2}, UnknownArgumentError, "typical_p: not an option of text-generation"),
+    ({"repetition_penalty": 0.0}, ArgumentError, "repetition_penalty: expected a number above 0"),
+    ({"no_repeat_ngram_size": 1.5}, DtypeError, "no_repeat_ngram_size"),
     ({"max_new_tokens": 0}, ArgumentError, "max_new_tokens"),
     ({"max_new_tokens": 2, "min_new_tokens": 3}, ArgumentError, "min_new_tokens: expected at most 2"),
     ({"do_sample": "yes"}, DtypeError, "do_sample: expected True or False"),
@@ -336,8 +360,8 @@ def test_a_missing_model_names_the_command_that_makes_one(monkeypatch, task, tra
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("generation_config.json", {"repetition_penalty": 1.3}, "repetition_penalty is 1.3"),
-        ("generation_config.json", {"no_repeat_ngram_size": 3}, "no_repeat_ngram_size is 3"),
+        ("generation_config.json", {"encoder_repetition_penalty": 1.3}, "encoder_repetition_penalty is 1.3"),
+        ("generation_config.json", {"diversity_penalty": 3}, "diversity_penalty is 3"),
         ("generation_config.json", {"bad_words_ids": [[3]]}, "bad_words_ids is"),
         (
             "config.json",

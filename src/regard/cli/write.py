@@ -40,6 +40,9 @@ def write(
     min_p: float = typer.Option(
         0.0, "--min-p", help="Leave out tokens below this share of the probability of the likeliest."
     ),
+    repetition_penalty: float = typer.Option(
+        1.0, "--repetition-penalty", help="Above 1 makes tokens that were read or written less likely."
+    ),
     seed: int = typer.Option(
         0, "--seed", help="Seed of the random numbers. The same seed gives the same text."
     ),
@@ -69,7 +72,8 @@ def write(
     """Write on after each prompt, token by token as they come."""
     output = streams.Output(as_json, scores, attention, save_attention, look, TITLE)
     options: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k}
-    options |= {"top_p": top_p, "min_p": min_p, "seed": seed, "stop": stop, "when_full": when_full}
+    options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty, "seed": seed}
+    options |= {"stop": stop, "when_full": when_full}
     _check(chat, system, samples, whole, text, temperature)
     streams.check_out(out, file, "write")
     prompts = _prompts(text, file, whole=whole, chat=chat)

@@ -90,15 +90,18 @@ class ValidText:
 class NoRepeats:
     """The rule that no sequence of ``size`` tokens is generated too often.
 
-    ``most (n,)`` is the number of times that any sequence may occur in the hypotheses of each sentence.
+    ``most (n,)`` is the number of times that any sequence may occur in the hypotheses of each sentence. Sequences of
+    ``prompt (n,p)`` count as well.
     """
 
-    def __init__(self, size: int, most: Tensor):
+    def __init__(self, size: int, most: Tensor, prompt: Tensor | None = None):
         self.size, self.most = size, most
+        self.prompt = most.new_zeros(len(most), 0) if prompt is None else prompt
 
     def block(self, scores: Tensor, tokens: Tensor, room: Tensor) -> None:
         """Forbid tokens that would repeat a sequence once more than allowed."""
-        written = tokens[..., 1:]  # (n,w,t)
+        prompt = self.prompt[:, None].expand(*tokens.shape[:2], -1)  # (n,w,p)
+        written = torch.cat([prompt, tokens[..., 1:]], dim=-1)  # (n,w,t) with the prompt
         if written.shape[-1] < self.size:
             return
         sequences = written.unfold(-1, self.size, 1)  # (n,w,t-size+1,size)
@@ -113,8 +116,8 @@ class NoRepeats:
         """Do nothing, because the tokens are given."""
 
     def keep(self, sentences: Tensor) -> None:
-        """Keep the limits of some sentences."""
-        self.most = self.most[sentences]
+        """Keep the limits and the prompts of some sentences."""
+        self.most, self.prompt = self.most[sentences], self.prompt[sentences]
 
     def shortened(self, tokens: list[int], sentence: int) -> list[int]:
         """Return the tokens unchanged."""
@@ -142,8 +145,12 @@ def make_constraints(
     banned: tuple[int, ...],
     token_bytes: Sequence[bytes] | None,
     sources: Sequence[Sequence[int]] | None,
+    prompted: bool = False,
 ) -> list[Constraint]:
-    """Return the constraints for n sentences, given the bytes of each token and the tokens of the sources, if known."""
+    """Return the constraints for n sentences, given the bytes of each token and the tokens of the sources, if known.
+
+    ``prompted`` says that the first tokens are prompts. The repetition penalty is not among the constraints.
+    """
     valid = valid_text(first, token_bytes, ends=(eos,), banned=banned)
     constraints: list[Constraint] = [] if valid is None else [valid]
     size = options.repeat_size(has_sources=sources is not None)
@@ -151,7 +158,8 @@ def make_constraints(
         raise ArgumentError("sources", f"expected one for each of {len(first)} sentences, got {len(sources)}")
     if size:
         most = [1] * len(first) if sources is None else [_most_repeats(source, size) for source in sources]
-        constraints.append(NoRepeats(size, torch.tensor(most, device=first.device)))
+        prompt = first if prompted else None
+        constraints.append(NoRepeats(size, torch.tensor(most, device=first.device), prompt))
     return constraints
 
 

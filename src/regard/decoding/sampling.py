@@ -16,6 +16,7 @@ from regard.decoding.hypotheses import Hypothesis
 from regard.decoding.options import DecodingOptions
 from regard.decoding.prompts import Prompts, begin
 from regard.decoding.protocol import Decodable
+from regard.decoding.repetition import penalised
 from regard.errors import ArgumentError
 
 __all__ = ["RandomNumbers", "draw", "sample"]
@@ -108,11 +109,15 @@ def sample(
     chance = RandomNumbers(options, range(len(limits)) if numbers is None else numbers, tokens.device)
     allowed = Allowed(eos, tuple(banned), options.min_length)
     known: dict[str, Any] = {"token_bytes": token_bytes, "sources": sources}
+    known["prompted"] = prompts is not None
     constraints = [*make_constraints(options, first, eos=eos, banned=allowed.banned, **known), *further]
     draws = _Draws(limits, options, tokens.device)
-    history = [tokens]  # of (n,w)
+    history, before = [tokens], first[:, None].expand(-1, options.n_best, -1)  # of (n,w), and (n,w,p)
     while bool(draws.going.any()):
         scores = model.output(model.step(tokens, state))  # (n,w,v)
+        if options.repetition_penalty != 1:
+            seen = torch.cat([before, torch.stack(history, dim=-1)], dim=-1)  # (n,w,p+t)
+            scores = penalised(scores, seen, options.repetition_penalty)
         scores = allowed.log_probabilities(scores, len(draws.written))
         for constraint in constraints:
             constraint.block(scores, torch.stack(history, dim=-1), draws.limit[:, 0] - len(history))

@@ -24,6 +24,7 @@ from regard.decoding.hypotheses import FinishedHypotheses, Hypothesis
 from regard.decoding.options import DecodingOptions
 from regard.decoding.prompts import Prompts, begin
 from regard.decoding.protocol import Decodable, DecodingState
+from regard.decoding.repetition import RepetitionPenalty
 from regard.decoding.sampling import sample
 from regard.errors import ArgumentError
 from regard.maps import Record
@@ -101,7 +102,10 @@ def beam_search(
     state, first = begin(model, memory, len(limits), bos, prompts)
     allowed = Allowed(eos, tuple(banned), options.min_length)
     known: dict[str, Any] = {"token_bytes": token_bytes, "sources": sources}
+    known["prompted"] = prompts is not None
     constraints = [*make_constraints(options, first, eos=eos, banned=allowed.banned, **known), *further]
+    if options.repetition_penalty != 1:
+        constraints.append(RepetitionPenalty(options.repetition_penalty, first))
     lengths = getattr(memory, "lengths", None)
     search = _Search(model, state, first[:, -1:], limits, options, allowed, constraints, lengths)
     while any(search.open):

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import torch
 
-from regard.decoding.constraints import valid_text
+from regard.decoding.constraints import NoRepeats, valid_text
 from regard.decoding.continuations import Allowed
 from regard.decoding.options import DecodingOptions
 from regard.decoding.prompts import begin
 from regard.decoding.protocol import Decodable
+from regard.decoding.repetition import penalised
 from regard.decoding.sampling import RandomNumbers, draw
 from regard.errors import ArgumentError
 from regard.shapes import whole_number
@@ -58,7 +59,9 @@ def stream_tokens(
     """
     start, read = list(start), _fitting(list(prompt), len(start), options, context)
     state, given = begin(model, None, 1, -1, [[*start, *read]])
-    last = given[:, -1:]  # (1,1)
+    last, all_tokens = given[:, -1:], given[:, None]  # (1,1), and (1,1,p+t)
+    size = options.repeat_size(has_sources=False)
+    repeats = NoRepeats(size, torch.ones(1, dtype=torch.int64, device=last.device)) if size else None
     valid = valid_text(given, token_bytes, ends=ends, banned=banned)
     chance = RandomNumbers(replace(options, n_best=1), [number], last.device)
     allowed, slid = Allowed(-1, tuple(banned)), False
@@ -68,9 +71,16 @@ def stream_tokens(
             read, slid = read[-max(1, context // 2 - len(start)) :], True
             state, _ = begin(model, None, 1, -1, [[*start, *read]])
         rule = before_end if written < options.min_length else allowed
-        scores = rule.log_probabilities(model.output(model.step(last, state)), 0)  # (1,1,v)
+        scores = model.output(model.step(last, state))  # (1,1,v)
+        if options.repetition_penalty != 1:
+            scores = penalised(scores, all_tokens, options.repetition_penalty)
+        scores = rule.log_probabilities(scores, 0)
+        room = torch.tensor([most - written - 1], device=last.device)
+        if repeats is not None:
+            # The rule skips the first token.
+            repeats.block(scores, torch.cat([last[..., None], all_tokens], dim=-1), room)
         if valid is not None:
-            valid.block(scores, last[..., None], torch.tensor([most - written - 1], device=last.device))
+            valid.block(scores, last[..., None], room)
         last = draw(scores, options, chance.next()) if options.sample else scores.argmax(dim=-1)  # (1,1)
         token = int(last)
         log_probability = float(scores[0, 0, token])
@@ -81,6 +91,7 @@ def stream_tokens(
         yield WrittenToken(token, log_probability, slid)
         if token in ends:
             return
+        all_tokens = torch.cat([all_tokens, last[..., None]], dim=-1)
         read.append(token)
         slid = False
 

@@ -106,7 +106,9 @@ def _checked_task(task: str | None, model: str | os.PathLike | None) -> str:
     if isinstance(task, str) and generators.languages_of(task):
         return "translation"
     if name not in list(PIPELINES):
-        raise UnknownNameError("task", task, [*PIPELINES, "translation_en_to_fr", *ALIASES])
+        raise UnknownNameError(
+            "task", task, [*PIPELINES, "translation_en_to_fr", "translation_en_to_zh", *ALIASES]
+        )
     return name
 
 

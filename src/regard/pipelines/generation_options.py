@@ -36,6 +36,8 @@ GENERATION_OPTIONS = (
     "num_return_sequences",
     "length_penalty",
     "early_stopping",
+    "repetition_penalty",
+    "no_repeat_ngram_size",
 )
 # The settings of generate in Transformers, if neither the call nor the folder has others. Its search ranks all texts by
 # their scores.
@@ -44,9 +46,7 @@ COMMON = {"top_k": 50, "num_beams": 1, "early_stopping": False, "ended_first": F
 _WITHOUT_EFFECT = ("bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "use_cache")
 # Settings of a folder that Regard does not have, with the values for which they change no token.
 _USUAL: dict[str, tuple[Any, ...]] = {
-    "repetition_penalty": (1, None),
     "encoder_repetition_penalty": (1, None),
-    "no_repeat_ngram_size": (0, None),
     "encoder_no_repeat_ngram_size": (0, None),
     "num_beam_groups": (1, None),
     "diversity_penalty": (0, None),
@@ -109,8 +109,16 @@ def decoding_options(
         problem = f"expected at most {beams}, the number of beams, got {wanted}"
         raise ArgumentError("num_return_sequences", problem, "raise num_beams, or use do_sample=True")
     warn_of_idle_options(given, sampled)
-    names = ("length_penalty", "early_stopping", "ended_first", *(SAMPLING if sampled else ()))
+    names = (
+        "length_penalty",
+        "early_stopping",
+        "ended_first",
+        "repetition_penalty",
+        *(SAMPLING if sampled else ()),
+    )
     values = {name: options[name] for name in names if options.get(name) is not None}
+    if options.get("no_repeat_ngram_size") is not None:
+        values["no_repeat"] = whole_number("no_repeat_ngram_size", options["no_repeat_ngram_size"], least=0)
     most = most_new_tokens(options, given, before)
     if room is not None and beams > 1 and (most is None or most > room):
         warn_caller(f"the context of the model has room for {room:,} more tokens, so that many are written")

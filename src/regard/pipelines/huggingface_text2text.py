@@ -21,9 +21,7 @@ __all__ = ["HuggingFaceSummarization", "HuggingFaceTranslation"]
 
 # Options of generate in Transformers that the searches of Regard do not have.
 MORE_OPTIONS = (
-    "repetition_penalty",
     "encoder_repetition_penalty",
-    "no_repeat_ngram_size",
     "encoder_no_repeat_ngram_size",
     "typical_p",
     "epsilon_cutoff",

@@ -110,6 +110,7 @@ class Writer(BundledPredictor):
         top_k: int = 0,
         top_p: float = 1.0,
         min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
         seed: int = 0,
         stop: Sequence[str] | str = (),
         when_full: str = "slide",
@@ -120,6 +121,7 @@ class Writer(BundledPredictor):
         - ``max_tokens`` is the largest number of tokens to write.
         - ``temperature`` divides the logits. At 0 the most likely token is taken, and the next four are refused.
         - ``top_k``, ``top_p`` and ``min_p`` leave out unlikely tokens, as in :class:`regard.decoding.DecodingOptions`.
+          ``repetition_penalty`` above 1 makes tokens that were read or written less likely.
         - ``seed`` makes the text reproducible, and ``number`` tells texts of one seed apart.
         - ``stop`` is a text, or several, at which writing ends. It is not part of the result.
         - ``when_full`` is "slide" or "stop". When as many tokens as the model reads at once are there, "slide" goes on
@@ -140,6 +142,7 @@ class Writer(BundledPredictor):
             top_k=top_k,
             top_p=top_p,
             min_p=min_p,
+            repetition_penalty=repetition_penalty,
             seed=seed,
             max_length=whole_number("max_tokens", max_tokens, least=1),
         )
