@@ -82,7 +82,7 @@ def test_where_it_looks_is_drawn_and_saved(folder, fonts):
     assert page.returncode == 0, page.stderr
     assert "image/png" in (folder / "a.html").read_text(encoding="utf-8")
     assert (folder / "a-2.html").is_file()
-    assert "the attention to another picture is in a-2.html\n" in page.stderr
+    assert "regard: the attention to another picture is in a-2.html\n" in page.stderr
     pytest.importorskip("matplotlib", reason="matplotlib draws pictures: pip install 'regard[plot]'")
     picture = classify(folder, "pictures/b9.png", "--save-attention", "a.png")
     assert picture.returncode == 0, picture.stderr

@@ -96,7 +96,7 @@ def test_the_attention_is_saved_as_a_picture(model, paper, tmp_path, fonts):
 def test_a_long_text_is_said_to_be_cut(paper, tmp_path):
     small_summarizer(max_tokens=5).save(tmp_path / "five")
     done = summarize(str(tmp_path / "five"), paper, "A tool.")
-    assert "1 of 2 texts have more than 5 tokens: their end was not read" in done.stderr
+    assert "regard: 1 of 2 texts have more than 5 tokens: their end was not read" in done.stderr
     assert "was not read" not in summarize(str(tmp_path / "five"), "A tool.").stderr
 
 
@@ -112,7 +112,7 @@ def test_a_file_that_does_not_exist_is_not_taken_for_a_text(model, name, tmp_pat
 
 
 BAD = {
-    "empty": (b" \n", 2, "is empty"),
+    "empty": (b" \n", 1, "is empty"),
     "not UTF-8": (b"caf\xe9 society", 1, "is not UTF-8"),
     "null": (b"a\0b c", 1, "holds a null character"),
 }

@@ -95,6 +95,12 @@ def test_a_hostile_template_is_one_error(name, monkeypatch):
     assert time.monotonic() - started < 12
 
 
+@pytest.mark.parametrize("source", ["", "{# nothing #}"])
+def test_a_template_that_makes_an_empty_text_is_named(source):
+    with pytest.raises(FileError, match=r"model.gguf: the chat template cannot be used: it is empty, or"):
+        ChatTemplate(source, SPECIALS, "model.gguf").render(CONVERSATIONS["one"])
+
+
 def test_messages_that_are_none_are_named():
     template = ChatTemplate(SMOLLM2)
     with pytest.raises(DtypeError, match="messages: expected a list of messages, got str"):

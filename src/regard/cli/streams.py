@@ -176,7 +176,7 @@ class LongTexts:
     def report(self) -> None:
         """Print how many texts were cut off, on standard error."""
         if self.cut:
-            print(f"{self.cut:,} of {self.texts:,} {self.problem}", file=sys.stderr)
+            say(f"{self.cut:,} of {self.texts:,} {self.problem}")
 
 
 @dataclass
@@ -271,7 +271,7 @@ class Output:
             save_word_weights(shown, path, title=getattr(shown, "title", self.title))
             if self.drawn > 1:
                 of = "attention to another picture" if is_picture(shown) else "picture of another text"
-                print(f"the {of} is in {path}", file=sys.stderr)
+                say(f"the {of} is in {path}")
 
 
 def load_predictor(task: str, model: str | None, device: str | None, **options: Any) -> Any:

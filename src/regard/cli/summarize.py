@@ -105,7 +105,9 @@ def _whole(text: str) -> str:
     if "\0" in source:
         raise FileError(f"{text:.60} holds a null character: is it a text file in UTF-8?", argument="text")
     if not source.strip():
-        raise ArgumentError("text", "is empty" if source is text else f"{_name(text)} is empty")
+        if source is text:
+            raise ArgumentError("text", "is empty")
+        raise FileError(f"{_name(text)} is empty", argument="text")
     return source
 
 

@@ -69,6 +69,8 @@ class ChatTemplate:
         result = self._run(json.dumps({**request, "most": most, "path": _jinja_path()}))
         if "error" in result:
             raise self._wrong(result["error"])
+        if not result["text"]:
+            raise self._wrong("it is empty, or makes an empty text of the messages")
         return result["text"]
 
     def _run(self, request: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from regard.tasks import find_task
 from regard.tasks.write.data import TextSource, prepare, read_chunks
 from regard.tasks.write.settings import WritingSettings
 from regard.tasks.write.windows import TextWindows
-from support.command_line import run_here
+from support.command_line import assert_one_line, run_here
 from support.paths import data_folder
 
 LINE = "the cat sat on the mat.\n"
@@ -223,3 +223,9 @@ def test_a_new_model_predicts_nearly_the_same_for_all_tokens(tied):
     tokens = torch.randint(60, (4, 64))
     loss = cross_entropy(model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
     assert loss.item() == pytest.approx(math.log(60), abs=0.3)
+
+
+def test_an_empty_file_to_measure_on_is_bad_content_and_no_wrong_call(tmp_path):
+    (tmp_path / "empty.txt").write_text("", encoding="utf-8")
+    done = run_here("evaluate", "write", "--data", "empty.txt", cwd=tmp_path)
+    assert_one_line(done, 1, "--data: empty.txt: there is no text to measure on")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor, nn
 
-from regard.errors import ArgumentError, renamed
+from regard.errors import FileError, renamed
 from regard.models import LanguageModel, LanguageModelConfig
 from regard.settings import part_of
 from regard.tasks.base import Task
@@ -215,7 +215,7 @@ def _score(writer: Writer, options: WritingEvaluationSettings, skipped: Skipped)
         ids.extend(writer.vocabulary.encode(part))
         characters += len(part)
     if not characters:
-        raise ArgumentError("data", "there is nothing to measure on")
+        raise FileError(f"{options.data}: there is no text to measure on", argument="data")
     return writer.score_tokens(np.array(ids, dtype=np.int64), before=first, characters=characters)
 
 
