@@ -185,8 +185,8 @@ def test_names_of_columns_in_a_file_are_not_turned_into_flags(tmp_path):
     assert_one_line(result, 1, "there is no column 'en': its columns are batch_tokens, max_tokens")
 
 
-# Options with which the pipelines decode as Transformers does.
-OF_PIPELINES = {"early_stopping", "ended_first"}
+# Options with which the pipelines decode as Transformers does, or of language models only.
+OF_PIPELINES = {"early_stopping", "ended_first", "repetition_penalty"}
 
 
 def test_every_setting_has_a_flag():
