@@ -257,7 +257,9 @@ def test_a_text_in_another_language_is_told_in_one_line(model, tmp_path):
     told = translate(model, french, "--beams", "1")
     assert_one_line(told, 0, "the text seems to be French, but the model translates from English")
     told = translate(model, f"A dog sleeps on the mat. {french} The cat sees a dog.", "--beams", "1")
-    assert_one_line(told, 0, "a sentence of the text seems to be French, but the model translates from English")
+    assert_one_line(
+        told, 0, "a sentence of the text seems to be French, but the model translates from English"
+    )
     (tmp_path / "in.txt").write_text(f"A dog.\n{french}\n我爱你。\n", encoding="utf-8")
     lines = translate(model, "--file", "in.txt", "--beams", "1", cwd=tmp_path).stderr.splitlines()
     assert [line for line in lines if "seems to be" in line] == [

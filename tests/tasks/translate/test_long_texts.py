@@ -18,6 +18,11 @@ def translator():
     return Translator.load(find_translator("en-fr"))
 
 
+def without_scores(translation, **changes):
+    parts = tuple(dataclasses.replace(part, score=0.0) for part in translation.parts)
+    return dataclasses.replace(translation, score=0.0, parts=parts, **changes)
+
+
 @pytest.mark.parametrize("between", ["\t", "\n", "\v", "\f", "\r", "\x1c", "\x85", "\u2028", "\u2029"])
 def test_a_tab_or_a_line_separator_between_sentences_is_kept(translator, between):
     text = f"I love you.{between}The dog sleeps."
@@ -25,10 +30,13 @@ def test_a_tab_or_a_line_separator_between_sentences_is_kept(translator, between
     assert spoilt.source == text
     assert plain.source == "I love you. The dog sleeps."
     assert spoilt.text == plain.text.replace(". ", f".{between}")
-    assert dataclasses.replace(spoilt, source=plain.source, text=plain.text) == plain
+    assert without_scores(spoilt, source=plain.source, text=plain.text) == without_scores(plain)
+    # The rows of a batch may differ in the last digit on some processors.
+    scores = [[one.score, *(part.score for part in one.parts)] for one in (spoilt, plain)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-6)
     aligned = align(translator, spoilt)
     assert aligned.source_words == align(translator, plain).source_words
-    np.testing.assert_array_equal(aligned.weights, align(translator, plain).weights)
+    np.testing.assert_allclose(aligned.weights, align(translator, plain).weights, atol=1e-6)
 
 
 @pytest.mark.parametrize("between", ["\t", "\n", "\r", "\x85", "\u2028"])
