@@ -119,9 +119,21 @@ def test_the_captured_encoder_of_torch_has_the_trained_weights():
 def test_the_end_says_what_to_try_next(quick):
     printed, folder = quick
     assert f"\n  regard-tour/{running.PAGE}\n" in printed
-    assert printed.rstrip().splitlines()[-1].startswith("  regard --help")
+    assert "\n  regard --help  " in printed
     assert (folder / running.PAGE).is_file()
     assert (folder / "1-worked-example.png").read_bytes()[:8] == PNG
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_the_end_says_how_to_put_the_command_on_the_path(tmp_path, monkeypatch, is_found):
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "activate").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(running.sys, "prefix", str(tmp_path / "env"))
+    monkeypatch.setattr(running.shutil, "which", lambda _name: "/bin/regard" if is_found else None)
+    presenter = _presenter(tmp_path)
+    running._end(presenter)
+    assert ("  . env/bin/activate" in presenter.console.export_text()) is not is_found
 
 
 def test_quick_leaves_out_the_training_and_says_so(quick):

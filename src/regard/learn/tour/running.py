@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +48,11 @@ What to try next:
   regard train classify --data reviews.tsv --out reviews              用自己的数据训练，每行是 文本 TAB 标签
   regard learn                                                        会指出错在哪里的练习
   regard --help                                                       其余命令""",
+)
+
+NO_COMMAND = Words(
+    "This shell does not find the command `regard` yet. The following line changes that:",
+    "当前终端还找不到命令 `regard`。运行下面这一行就可以了：",
 )
 
 
@@ -108,4 +116,15 @@ def _end(presenter: Presenter) -> Path:
     presenter.console.print(Line(presenter.words(ON_PAGE)))
     presenter.verbatim(f"  {path}", on_page=False)
     presenter.console.print(Line(following), soft_wrap=True)
+    _tell_activation(presenter)
     return path
+
+
+def _tell_activation(presenter: Presenter) -> None:
+    """Print how to put the command on the path, if the shell does not find it and the environment has such a script."""
+    activate = Path(sys.prefix, "bin", "activate")
+    if shutil.which("regard") is None and activate.is_file():
+        here = Path.cwd()
+        shown = activate.relative_to(here) if activate.is_relative_to(here) else activate
+        presenter.console.print(Line(presenter.words(NO_COMMAND)), soft_wrap=True)
+        presenter.verbatim(f"  . {shlex.quote(str(shown))}", on_page=False)
