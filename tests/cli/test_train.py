@@ -31,6 +31,18 @@ def test_resuming_with_too_few_steps_names_them(run_folder, flag, value, reason)
     assert result.stdout.startswith(f"nothing was trained: {reason}: ")
 
 
+def test_a_run_of_few_steps_says_how_to_train_longer(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("".join(f"a dog {n}\tun chien {n}\n" for n in range(40)))
+    small = ("--data", "pairs.tsv", "--width", "16", "--vocabulary-size", "300", "--out", "run")
+    short = run_here("train", "translate", *small, "--epochs", "2", cwd=tmp_path)
+    assert re.search(
+        r"^\d+ steps are few: train longer with  regard train translate --resume", short.stdout, re.M
+    )
+    again = run_here("train", "translate", *small[:-1], "again", "--steps", "2", cwd=tmp_path)
+    assert again.returncode == 0
+    assert "steps are few" not in again.stdout
+
+
 def test_resuming_a_run_of_another_task_names_the_command(run_folder):
     result = run_here("train", "translate", "--resume", "--out", str(run_folder))
     assert_one_line(result, 2, "is a run of classify, not of translate: use `regard train classify --resume`")

@@ -22,6 +22,9 @@ The best model is in the folder's best/. The same command under torchrun trains 
 options is named with --options FILE.
 """
 
+# A run of fewer steps, such as some passes over a few sentences, hardly trains a model.
+FEW_STEPS = 100
+
 
 def _command(task: str) -> Callable[..., None]:
     """Return the command that trains a task."""
@@ -48,6 +51,10 @@ def _command(task: str) -> Callable[..., None]:
         # Of several processes, the first one reports.
         if os.environ.get("RANK", "0") == "0":
             _report(task, folder, outcome, settings if resume else None)
+            if not resume and "steps" not in settings and 0 < outcome.step < FEW_STEPS:
+                typer.echo(
+                    f"{outcome.step} steps are few: train longer with  {_resuming(task, folder)} --epochs …"
+                )
 
     train_task.__doc__ = (TASKS[task].trains if task in TASKS else f"Train {task}.") + HELP
     return with_settings(settings_of(task), train_task)
