@@ -50,7 +50,8 @@ def test_the_seed_of_generated_rows_needs_them(task):
 def test_the_seed_also_chooses_the_changes_of_translation_pairs():
     settings = find_task("translate").settings
     for name, value in (("noise", 0.1), ("joined", 0.1), ("particulars", 9)):
-        settings(**settings.complete({"embedded_seed": 3, "data": "rows.tsv", name: value}))
+        given = {"embedded_seed": 3, "data": "rows.tsv", name: value}
+        assert settings(**settings.complete(given)).embedded_seed == 3
 
 
 def test_a_classifier_of_generated_rows_is_validated_on_a_file(tmp_path):

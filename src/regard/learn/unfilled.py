@@ -47,7 +47,10 @@ def empty_functions(source: str) -> list[str]:
 
 
 def _is_empty(statement: ast.stmt) -> bool:
-    """Return whether a statement computes nothing: a text, ``...``, ``pass``, a bare return or NotImplementedError."""
+    """Return whether a statement computes nothing.
+
+    Such statements are a text, ``...``, ``pass``, a bare return and a raised NotImplementedError.
+    """
     if isinstance(statement, ast.Expr):
         return isinstance(statement.value, ast.Constant)
     if isinstance(statement, ast.Return):
