@@ -247,8 +247,8 @@ _HEADS_HEAD = (
 )
 _EQUAL = Words("equal", "均匀")
 _HEADS_END = Words(
-    "{before} heads look at the token before, {itself} at the token itself and {after} at the token after, where a head "
-    "may do two of these. The others spread their weight. This comes from training alone.",
+    "{before} heads look at the token before, {itself} at the token itself and {after} at the token after, where a "
+    "head may do two of these. The others spread their weight. This comes from training alone.",
     "{before} 个头看前一个词元，{itself} 个看自身，{after} 个看后一个词元，一个头可以同时看两处；其余的头权重较分散。"
     "没有人告诉它们该看什么。",
 )
