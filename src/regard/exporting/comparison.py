@@ -90,7 +90,7 @@ def largest_difference(module: nn.Module, inputs: Mapping[str, Tensor], run: Run
 
 
 def _relative_difference(got: Tensor, want: Tensor) -> float:
-    """Return the largest difference of two results, relative to 1 + |want|.
+    """Return the largest difference of two results, relative to ``1 + |want|``.
 
     Equal infinities and NaN are no difference.
 

@@ -53,7 +53,7 @@ def export(
         "onnx" (the default) or "torch.export", for a predictor. For a module, the name of the file says its format.
 
     Every file is run after it is written. It is kept only if no number x of the model's results differs by more than
-    1e-5 * (1 + |x|) in the file, for the example inputs, for larger ones, and for a batch or length of 1.
+    ``1e-5 * (1 + |x|)`` in the file, for the example inputs, for larger ones, and for a batch or length of 1.
 
     >>> import tempfile, torch, regard
     >>> layer = regard.SelfAttention(8)

@@ -32,7 +32,7 @@ class ExportedFile:
 
     A size that may differ from call to call is a name, and a fixed one a number. ``difference`` is the largest
     difference between the results of the file and of the model, over the inputs of the export and of other sizes. For a
-    number x of the model it is relative to 1 + |x|, and it is at most 1e-5.
+    number x of the model it is relative to ``1 + |x|``, and it is at most 1e-5.
     """
 
     path: Path
@@ -101,7 +101,7 @@ def format_of(path: Path) -> str:
 def write_graph(graph: Graph, path: str | os.PathLike) -> ExportedFile:
     """Trace a module, write the graph to a file, and compare the results of the file with those of the module.
 
-    The file is put in place only if no number x of the results differs by more than 1e-5 * (1 + |x|), for the example
+    The file is put in place only if no number x of the results differs by more than ``1e-5 * (1 + |x|)``, for the example
     arguments and for other sizes.
     """
     path = Path(path)
