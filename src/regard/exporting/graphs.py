@@ -101,8 +101,8 @@ def format_of(path: Path) -> str:
 def write_graph(graph: Graph, path: str | os.PathLike) -> ExportedFile:
     """Trace a module, write the graph to a file, and compare the results of the file with those of the module.
 
-    The file is put in place only if no number x of the results differs by more than ``1e-5 * (1 + |x|)``, for the example
-    arguments and for other sizes.
+    The file is put in place only if no number x of the results differs by more than ``1e-5 * (1 + |x|)``, for the
+    example arguments and for other sizes.
     """
     path = Path(path)
     kind = format_of(path)
