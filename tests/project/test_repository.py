@@ -132,34 +132,6 @@ def test_nothing_reads_or_writes_pickles(path):
     assert not re.search(r"allow_pickle\s*=\s*True", path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_have_at_most_400_lines(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
-
-
-def body_lines(function: ast.FunctionDef) -> int:
-    """Return the number of lines of a function without its signature and its docstring."""
-    last = function.end_lineno or function.lineno
-    body = function.body[ast.get_docstring(function) is not None :]
-    return last - body[0].lineno + 1 if body else 0
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_functions_have_at_most_40_lines(path):
-    functions = [
-        node
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-    ]
-    assert [(one.name, body_lines(one)) for one in functions if body_lines(one) > 40] == []
-
-
-def test_a_function_of_more_than_40_lines_would_be_seen():
-    (function,) = ast.parse('def f():\n    """Doc."""\n' + "    x = 1\n" * 41).body
-    assert isinstance(function, ast.FunctionDef)
-    assert body_lines(function) == 41
-
-
 def test_the_licence_text_is_complete():
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text
