@@ -295,6 +295,8 @@ def test_max_answer_len_limits_the_answers_of_a_reader_of_regard(reader):
     options = {"question": "Who sat?", "context": CONTEXT, "top_k": 200}
     assert longest(pipe(**options)) > 2
     assert longest(pipe(**options, max_answer_len=2)) == 2
+    # As many tokens as the context has, and no table of a thousand million columns.
+    assert pipe(**options, max_answer_len=10**9) == pipe(**options, max_answer_len=len(spans))
     limited = regard.pipeline("question-answering", reader, device=-1, max_answer_len=2)
     assert limited(**options) == pipe(**options, max_answer_len=2)
 

@@ -120,9 +120,7 @@ class TextNetwork:
 
     def token_spans(self, text: str, *, words: bool) -> list[tuple[int, int]]:
         """Return the character span of each token of a text, or of the whole word of each token."""
-        if words and isinstance(self.vocabulary, PretrainedVocabulary):
-            return self.vocabulary.word_spans(text)
-        return self.vocabulary.spans(text)
+        return self.vocabulary.word_spans(text) if words else self.vocabulary.spans(text)
 
     def text_of(self, ids: Sequence[int], *, specials: bool = True) -> str:
         """Return the text of ids, with or without the names of special tokens."""

@@ -6,13 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import numpy as np
+
 from regard.errors import ArgumentError, DtypeError, UnknownArgumentError
 from regard.pipelines.base import Pipeline, Result, checked_text, is_dataset, warn_caller
 from regard.pipelines.networks import TextNetwork
-from regard.pipelines.spans import best_spans, windows
 from regard.pipelines.tokenizer import Tokenizer
 from regard.shapes import whole_number
+from regard.tasks.answer.search import (
+    FoundSpan,
+    FoundText,
+    add_span,
+    log_probabilities,
+    most_probable,
+    span_scores,
+)
 from regard.text.questions import Question
+from regard.text.spans import overlapping_windows
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -127,13 +137,20 @@ class Part:
     # The number of context tokens before this part.
     first: int
 
-    def best(self, output: Any, *, most: int, longest: int, with_nothing: bool = False) -> Any:
-        """Return the most probable spans of this part, from the logits of the model."""
-        assert self.framed.second is not None  # the context is the second text
-        start, end = (side.float() for side in output)  # (n,), (n,)
-        return best_spans(
-            start, end, self.framed.second, most=most, longest=longest, with_nothing=with_nothing
-        )
+    def best(self, output: Any, *, most: int, longest: int) -> tuple[list[FoundSpan], float]:
+        """Return the most probable spans of this part, and the probability of no answer.
+
+        ``output`` are the logits of all tokens to be the first and the last of the answer. Spans are counted from the
+        first token of this part. The first token of the input stands for no answer and takes part in the softmax, if
+        it is not one of the context.
+        """
+        places = self.framed.second
+        assert places is not None  # the context is the second text
+        nothing = int(places.start > 0)
+        kept = [0] * nothing + list(places)
+        start, end = (log_probabilities(side.float().cpu().numpy()[kept]) for side in output)  # (1 + n,)
+        found = np.exp(span_scores(start[nothing:], end[nothing:], longest))  # (n, length - 1)
+        return most_probable(found, most), float(np.exp(start[0] + end[0]))
 
 
 class HuggingFaceAnswers:
@@ -173,7 +190,10 @@ class HuggingFaceAnswers:
             problem = f"the question has {len(asked)} tokens, and {longest} are read with its context"
             raise ArgumentError("question", problem, "shorten it, or set max_question_len")
         ids = vocabulary.encode(question.context)
-        for first, last in windows(len(ids), room, whole_number("doc_stride", overlap, least=0)):
+        if whole_number("doc_stride", overlap, least=0) >= room and len(ids) > room:
+            problem = f"parts of {room} context tokens cannot overlap in {overlap}"
+            raise ArgumentError("doc_stride", problem, "make it smaller, or max_seq_len larger")
+        for first, last in overlapping_windows(len(ids), room, overlap):
             yield Part(question, self.network.frame(asked, ids[first:last]), first)
 
     def _best(
@@ -183,19 +203,20 @@ class HuggingFaceAnswers:
         nothing = bool(options.get("handle_impossible_answer"))
         question = parts[0].question
         spans = self.network.token_spans(question.context, words=aligned)
-        longest = options.get("max_answer_len", LONGEST_ANSWER)
+        longest = whole_number("max_answer_len", options.get("max_answer_len", LONGEST_ANSWER), least=1)
         # Some spans become the same answer when they are extended to words.
         candidates = 2 * most + 10 if aligned else most
-        found: dict[str, FoundAnswer] = {}
+        found: dict[str, FoundText] = {}
         empty: list[tuple[float, Framed]] = []
         for part, output in zip(parts, outputs, strict=True):
-            best, no_answer = part.best(output, most=candidates, longest=longest, with_nothing=nothing)
+            best, no_answer = part.best(output, most=candidates, longest=longest)
             empty.append((no_answer, part.framed))
             for first, last, score in best:
                 span = spans[part.first + first][0], spans[part.first + last][1]
-                words = question.context[slice(*span)].lower()
-                found.setdefault(words, FoundAnswer(*span)).add(span, score, part.framed)
-        results = [one.result(question) for one in found.values()]
+                add_span(found, question.context[slice(*span)].lower(), span, score, part.framed)
+        results = [
+            _answer(question, one.start, one.end, one.confidence, one.window) for one in found.values()
+        ]
         if nothing:
             score, framed = min(empty, key=lambda pair: pair[0])
             results.append(_answer(question, 0, 0, score, framed))
@@ -204,28 +225,6 @@ class HuggingFaceAnswers:
     def recording(self, model_input: Framed) -> Recording:
         """Return the attention of the model for a question with a part of its context."""
         return self.network.recording(model_input)
-
-
-@dataclass
-class FoundAnswer:
-    """The place of an answer, whose score is the sum over all places and parts with the same words."""
-
-    start: int
-    end: int
-    score: float = 0.0
-    best: float = 0.0  # the score at this place in ``framed``
-    # The part in which the answer at this place has its highest score.
-    framed: Framed | None = None
-
-    def add(self, span: tuple[int, int], score: float, framed: Framed) -> None:
-        """Add the score of a span with the same words."""
-        self.score += score
-        if span == (self.start, self.end) and score > self.best:
-            self.best, self.framed = score, framed
-
-    def result(self, question: Question) -> Result:
-        """Return the dictionary of the answer."""
-        return _answer(question, self.start, self.end, self.score, self.framed)
 
 
 def _answer(question: Question, start: int, end: int, score: float, framed: Framed | None) -> Result:

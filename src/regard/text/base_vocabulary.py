@@ -129,6 +129,13 @@ class Vocabulary(ABC):
         """
         return self._spans(_prepared(text, self.lowercase))
 
+    def word_spans(self, text: str) -> list[tuple[int, int]]:
+        """Return for each token of ``encode(text)`` the character span (start, end) of the whole word it is part of.
+
+        If the vocabulary does not know words, this is the span of the token.
+        """
+        return self.spans(text)
+
     @property
     def mask(self) -> int | None:
         """The id of the special token ``"<mask>"``, which stands for a hidden token, or None if there is none."""

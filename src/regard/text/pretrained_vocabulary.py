@@ -199,7 +199,10 @@ class PretrainedVocabulary(Vocabulary):
         return self._tokenizer.token_to_id(token)
 
     def word_spans(self, text: str) -> list[tuple[int, int]]:
-        """Return for each token of ``encode(text)`` the character span (start, end) of the whole word it is part of."""
+        """Return for each token of ``encode(text)`` the character span (start, end) of the whole word it is part of.
+
+        Words are those into which the tokenizer cuts a text before it cuts words into pieces.
+        """
         encoding, spans = self._encoding(text), self.spans(text)
         ends: dict[int | None, tuple[int, int]] = {}
         for word, (start, end) in zip(encoding.word_ids, spans, strict=True):

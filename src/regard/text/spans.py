@@ -31,7 +31,15 @@ from regard.text.forms import FORMS, Words, token_forms
 from regard.text.questions import Question
 from regard.text.vocabularies import Vocabulary
 
-__all__ = ["AROUND", "EncodedQuestion", "SpanBatch", "SpanData", "Windows", "encode_questions"]
+__all__ = [
+    "AROUND",
+    "EncodedQuestion",
+    "SpanBatch",
+    "SpanData",
+    "Windows",
+    "encode_questions",
+    "overlapping_windows",
+]
 
 # The number of special tokens around question and context, in a model that reads them as one sequence.
 AROUND = 3
@@ -73,9 +81,19 @@ class Windows:
         [(0, 12), (8, 20), (16, 25)]
         """
         size = self.max_tokens - AROUND - question
-        step = size - self.stride
-        starts = range(0, max(1, context - self.stride), step) if context > size else (0,)
-        return [(start, min(start + size, context)) for start in starts]
+        return overlapping_windows(context, size, self.stride)
+
+
+def overlapping_windows(length: int, size: int, overlap: int) -> list[tuple[int, int]]:
+    """Return the (start, end) of windows of ``size`` tokens over ``length`` tokens, which share ``overlap`` tokens.
+
+    ``overlap`` is smaller than ``size``, or ignored if one window is enough. The last window may be shorter.
+
+    >>> overlapping_windows(10, 6, 2)
+    [(0, 6), (4, 10)]
+    """
+    starts = range(0, max(1, length - overlap), size - overlap) if length > size else (0,)
+    return [(start, min(start + size, length)) for start in starts]
 
 
 class EncodedQuestion(NamedTuple):
