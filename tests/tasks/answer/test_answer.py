@@ -16,7 +16,7 @@ from regard.tasks.answer.calibration import calibrated_threshold, other_contexts
 from regard.tasks.answer.data import QuestionSource, embedded_questions, prepare, with_other_contexts
 from regard.tasks.answer.network import span_loss
 from regard.tasks.answer.reader import Candidate
-from regard.tasks.answer.search import best_spans
+from regard.tasks.answer.search import FoundText, add_span, best_spans, share_joined
 from regard.text.questions import Question, ReferenceAnswer, read_questions
 from regard.text.spans import SpanBatch
 from support.paths import data_folder
@@ -91,6 +91,49 @@ def test_a_span_in_two_windows_counts_once():
     found, none = best_spans([one, two], 13, most_tokens=2, top=50)
     assert [span[:2] for span in found].count((6, 6)) == 1
     assert sum(span.confidence for span in found) + none == pytest.approx(1)
+
+
+# -- texts that occur more than once ---------------------------------------------------------------------------------
+
+
+def shared(**texts):
+    """Probabilities in percent after :func:`share_joined`, by text."""
+    found = {text.replace("_", " "): FoundText(0, 1, share / 100) for text, share in texts.items()}
+    share_joined(found)
+    return {text: pytest.approx(100 * one.confidence) for text, one in found.items()}
+
+
+def test_probabilities_of_equal_texts_are_added_and_the_first_place_is_kept():
+    found: dict[str, FoundText] = {}
+    for span, share, window in (((9, 12), 0.25, "a"), ((0, 3), 0.2, "b"), ((9, 12), 0.125, "c")):
+        add_span(found, "ann", span, share, window)
+    assert found == {"ann": FoundText(9, 12, pytest.approx(0.575), 0.25, "a")}
+
+
+def test_a_text_that_joins_two_mentions_gives_a_share_to_the_mention():
+    # Half of 30 goes to "ann", because both have 30.
+    assert shared(ann=30, ann_sat_ann=30) == {"ann": 45, "ann sat ann": 15}
+    # The mention of several words is preferred to a more rare one within it, and parts may not share words.
+    assert shared(ann=1, ann_berg=40, ann_berg_ann_berg=40) == {
+        "ann": 1,
+        "ann berg": 60,
+        "ann berg ann berg": 20,
+    }
+    assert shared(la_la=50, la_la_la=20) == {"la la": 50, "la la la": 20}
+
+
+def test_a_text_with_two_mentions_and_more_loses_a_share_to_no_one():
+    assert shared(ann=30, ann_sat_ann_ran=30) == {"ann": 30, "ann sat ann ran": 15}
+    # Only words count: "annie" does not begin with "ann", nor "joann" end with it.
+    assert shared(ann=30, annie_ann_ann=30) == {"ann": 30, "annie ann ann": 15}
+    assert shared(ann=30, annie_joann=30) == {"ann": 30, "annie joann": 30}
+
+
+def test_a_name_that_repeats_a_word_wins_if_the_word_alone_is_improbable():
+    assert shared(duran=6, duran_duran=60) == {
+        "duran": pytest.approx(6 + 60 / 11),
+        "duran duran": pytest.approx(600 / 11),
+    }
 
 
 # -- the loss --------------------------------------------------------------------------------------------------------

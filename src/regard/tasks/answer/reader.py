@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
 import torch
 
 from regard.errors import ArgumentError, DtypeError, FileError
 from regard.maps import Record
+from regard.metrics import normalized_answer
 from regard.models import TwoWayReader
 from regard.shapes import whole_number
 from regard.tasks.answer.network import span_logits
-from regard.tasks.answer.search import best_spans
+from regard.tasks.answer.search import FoundText, add_span, best_spans, share_joined
 from regard.tasks.bundle import Bundle, BundledPredictor
 from regard.text import PretrainedVocabulary, Vocabulary
 from regard.text.questions import Question, question_of
@@ -27,12 +29,19 @@ if TYPE_CHECKING:
 __all__ = ["NOT_FOUND", "Answer", "Candidate", "Reader"]
 
 BATCH = 32  # windows that are read together
+# Spans are added up by their texts, the most probable first, until they have this share of the probability of all.
+READ_SHARE = 0.99
+MOST_SPANS = 1000
 NOT_FOUND = "no answer found"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A span of the context that may be the answer, with the probability that the model gives it."""
+    """A text that may be the answer, with its probability and its most probable place in the context.
+
+    ``confidence`` is the sum of the probabilities of all places of the context with this text, without regard to case,
+    punctuation and articles.
+    """
 
     text: str
     start: int  # the first character of the context
@@ -75,7 +84,7 @@ class Answer:
 
     @property
     def confidence(self) -> float:
-        """The probability of the most probable span."""
+        """The probability of the most probable candidate."""
         return self.candidates[0].confidence if self.candidates else 0.0
 
     @property
@@ -158,7 +167,6 @@ class Reader(BundledPredictor):
         """Answer one question about one context. ``options`` are those of :meth:`answer`."""
         return self.answer([Question(question, context)], **options)[0]
 
-    @torch.no_grad()
     def answer(
         self,
         questions: Iterable[Any],
@@ -176,13 +184,14 @@ class Reader(BundledPredictor):
         top = whole_number("top", top, least=1)
         size = BATCH if batch_size is None else whole_number("batch_size", batch_size, least=1)
         least = self.threshold if threshold is None else _share("threshold", threshold)
-        self.model.eval()
         encoded = encode_questions(asked, self.vocabulary, self.windows, forms=self.uses_forms)
-        logits = self._window_logits(encoded, size)
+        logits = self.window_logits(encoded, size)
+        # An answer has whole words. Many questions share a context.
+        words = {context: self.vocabulary.word_spans(context) for context in {one.context for one in asked}}
         found: list[Answer] = []
         for question, one in zip(asked, encoded, strict=True):
             windows = [next(logits) for _ in one.windows] if one.question and one.context else []
-            candidates, none = self._candidates(question, one, windows, top)
+            candidates, none = self._candidates(question.context, words[question.context], windows, top)
             answer = Answer(
                 question.question, question.context, candidates, least, none, one.cut_off, question.id
             )
@@ -191,11 +200,16 @@ class Reader(BundledPredictor):
 
     __call__ = answer
 
-    def _window_logits(self, encoded: Sequence[EncodedQuestion], size: int) -> Any:
-        """Yield the logits of starts and ends of each window, in order.
+    @torch.no_grad()
+    def window_logits(
+        self, encoded: Sequence[EncodedQuestion], size: int = BATCH
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Return, for each window in order, its first token, its start logits ``(1 + n,)`` and its end logits.
 
-        Windows of similar length are read together.
+        The first of the logits stand for no answer. ``size`` windows of similar length are read together. A question
+        without tokens, or whose context has none, has no windows here.
         """
+        self.model.eval()
         rows = [(one, window) for one in encoded if one.question and one.context for window in one.windows]
         order = sorted(
             range(len(rows)), key=lambda i: len(rows[i][0].question) + rows[i][1][1] - rows[i][1][0]
@@ -216,19 +230,30 @@ class Reader(BundledPredictor):
         return SpanData.of_windows(rows, bos=self.vocabulary.bos).batch(range(len(rows))).to(self.device)
 
     def _candidates(
-        self, question: Question, encoded: EncodedQuestion, windows: list[Any], top: int
+        self, context: str, words: list[tuple[int, int]], windows: list[Any], top: int
     ) -> tuple[tuple[Candidate, ...], float]:
+        """Return the most probable texts of a context, and the probability of no answer.
+
+        ``words`` are the characters of the word of each token of the context.
+        """
         if not windows:
             return (), 1.0
-        count, most = len(encoded.context), self.max_answer
-        # Different spans of tokens may be the same text without the spaces around it.
-        spans, none = best_spans(windows, count, most_tokens=most, top=2 * top)
-        found: dict[tuple[int, int], Candidate] = {}
+        spans, none = best_spans(windows, len(words), most_tokens=self.max_answer, top=MOST_SPANS)
+        found: dict[str, FoundText] = {}
+        read = 0.0
         for first, last, confidence in spans:
-            start, end = _stripped(question.context, encoded.spans[first][0], encoded.spans[last][1])
+            if read >= READ_SHARE * (1 - none) and len(found) >= top:
+                break
+            read += confidence
+            start, end = _stripped(context, words[first][0], words[last][1])
             if start < end:
-                found.setdefault((start, end), Candidate(question.context[start:end], start, end, confidence))
-        return tuple(found.values())[:top], none
+                text = context[start:end]
+                add_span(found, normalized_answer(text) or text, (start, end), confidence)
+        share_joined(found)
+        texts = sorted(found.values(), key=lambda one: -one.confidence)[:top]
+        return tuple(
+            Candidate(context[one.start : one.end], one.start, one.end, one.confidence) for one in texts
+        ), none
 
     # Attention
 
