@@ -69,10 +69,20 @@ def test_lines_of_json_are_answered_in_order(model, tmp_path):
 
 
 def test_no_answer_is_printed_below_the_threshold(model):
-    done = answer(model, "Who?", "--context", CONTEXT, "--threshold", "1")
-    assert done.stdout.startswith("no answer found\t")
-    found = json.loads(answer(model, "Who?", "--context", CONTEXT, "--threshold", "1", "--json").stdout)
-    assert (found["answer"], found["found"], found["start"]) == ("", False, None)
+    words = ["Who?", "--context", CONTEXT, "--threshold", "1"]
+    found = json.loads(answer(model, *words, "--top", "3", "--json").stdout)
+    assert (found["answer"], found["found"], found["start"], found["threshold"]) == ("", False, None, 1.0)
+    assert len(found["candidates"]) == 3
+    for more, count in (([], 1), (["--top", "3"], 3)):
+        (line,) = answer(model, *words, *more).stdout.splitlines()
+        head, none, rejected = line.split("\t")
+        assert (head, float(none)) == ("no answer found", pytest.approx(found["no_answer"], abs=0.001))
+        label, _, shown = rejected.partition(": ")
+        assert label == "below the threshold 1.000"
+        texts, shares = zip(*(one.rsplit(" ", 1) for one in shown.split(", ")), strict=True)
+        assert list(texts) == [one["text"] for one in found["candidates"][:count]]
+        confidences = [one["confidence"] for one in found["candidates"][:count]]
+        assert [float(share) for share in shares] == pytest.approx(confidences, abs=0.001)
 
 
 def test_a_context_that_names_a_file_and_a_question_that_is_too_long_are_reported(model, tmp_path):

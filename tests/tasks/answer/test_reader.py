@@ -63,11 +63,19 @@ def test_answers_are_spans_of_the_original_text(reader):
 def test_no_answer_is_found_below_the_threshold(reader):
     found = reader.ask("Who went home?", "Ann went home.", threshold=1.0, top=3)
     assert (found.text, found.found, found.span) == ("", False, None)
-    assert found.lines() == found.lines(scores=True) == [f"no answer found\t{found.no_answer:.3f}"]
+    assert found.rejected == found.candidates
+    shown = [f"{one.text} {one.confidence:.3f}" for one in found.candidates]
+    line = f"no answer found\t{found.no_answer:.3f}\tbelow the threshold 1.000: "
+    assert found.lines() == [line + shown[0]]
+    assert found.lines(scores=True) == [line + ", ".join(shown)]
     assert found.to_json()["no_answer"] == round(found.no_answer, 4)
+    one = reader.ask("Who went home?", "Ann went home.", threshold=1.0)
+    assert one.to_json()["candidates"] == [found.candidates[0].to_json()]
+    assert one.to_json()["threshold"] == 1.0
     assert sum(one.confidence for one in found.candidates) + found.no_answer <= 1 + 1e-6
     assert found.candidates[0].text
-    assert reader.ask("Who went home?", "Ann went home.", threshold=0.0).found
+    sure = reader.ask("Who went home?", "Ann went home.", threshold=0.0)
+    assert (sure.found, sure.rejected, "candidates" in sure.to_json()) == (True, (), False)
 
 
 def test_a_long_context_is_read_in_windows_and_the_answer_is_found_anywhere(reader):

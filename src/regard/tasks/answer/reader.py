@@ -58,8 +58,14 @@ class Candidate:
 class Answer:
     """The answer to a question, as a span of its context.
 
-    ``text`` is empty if the most probable span has a confidence below ``threshold``. The candidates are there
+    ``text`` is empty if the most probable candidate has a confidence below ``threshold``. The candidates are there
     nevertheless, the most probable first.
+
+    >>> answer = Answer("Who?", "Ann sat.", (Candidate("Ann", 0, 3, 0.2),), threshold=0.3, no_answer=0.1)
+    >>> answer.text, answer.rejected[0].text
+    ('', 'Ann')
+    >>> answer.lines()
+    ['no answer found\\t0.100\\tbelow the threshold 0.300: Ann 0.200']
     """
 
     question: str
@@ -92,14 +98,25 @@ class Answer:
         """The characters of the answer in the context, or None if none was found."""
         return (self.candidates[0].start, self.candidates[0].end) if self.found else None
 
+    @property
+    def rejected(self) -> tuple[Candidate, ...]:
+        """The candidates if all of them are below the threshold, or () if an answer was found."""
+        return () if self.found else self.candidates
+
     def lines(self, *, scores: bool = False) -> list[str]:
         """Return the answer and its confidence, or all candidates with ``scores``.
 
-        If no answer was found, the line says so, with the probability that the context has none.
+        If no answer was found, the line says so, with the probability that the context has none, and then the threshold
+        with the best candidate below it, or all candidates with ``scores``.
         """
-        if not self.found:
-            return [_line(NOT_FOUND, self.no_answer)]
-        return [_line(one.text, one.confidence) for one in self.candidates[: None if scores else 1]]
+        shown = self.candidates[: None if scores else 1]
+        if self.found:
+            return [_line(one.text, one.confidence) for one in shown]
+        line = _line(NOT_FOUND, self.no_answer)
+        if shown:
+            below = ", ".join(_line(one.text, one.confidence).replace("\t", " ") for one in shown)
+            line += f"\tbelow the threshold {self.threshold:.3f}: {below}"
+        return [line]
 
     def to_json(self, attention: Sequence[QuestionWeights] | None = None) -> dict[str, Any]:
         """Return the question and its answer as a JSON object."""
@@ -116,7 +133,7 @@ class Answer:
         values["no_answer"] = round(self.no_answer, 4)
         if self.cut_off:
             values["cut_off"] = True
-        if len(self.candidates) > 1:
+        if len(self.candidates) > 1 or self.rejected:
             values["candidates"] = [one.to_json() for one in self.candidates]
         return values if not attention else values | attention[0].to_json()
 
