@@ -71,21 +71,17 @@ def words_of_tokens(tokens: Sequence[Span], words: Sequence[Span]) -> np.ndarray
 
 
 def join_words(words: Sequence[Span], tokens: Sequence[Span]) -> list[Span]:
-    """Return the spans of ``words``, with adjacent words joined if one token contains them.
+    """Return the spans of ``words``, with adjacent words joined if one token has characters of both.
 
-    Each span then has weights of its own. A token of Chinese text often contains several characters, of which each is
-    a word for :func:`word_spans`.
+    No token is then split between words, so each word has weights of its own. A token of Chinese text often contains
+    several characters, of which each is a word for :func:`word_spans`.
 
     >>> join_words([(0, 1), (1, 2), (2, 3), (3, 4)], tokens=[(0, 1), (1, 3), (3, 4)])
     [(0, 1), (1, 3), (3, 4)]
     """
-    inside = [
-        next((place for place, (a, b) in enumerate(tokens) if a <= start and end <= b), None)
-        for start, end in words
-    ]
     joined: list[Span] = []
-    for place, (start, end) in enumerate(words):
-        if place and inside[place] is not None and inside[place] == inside[place - 1]:
+    for start, end in words:
+        if joined and any(a < joined[-1][1] and start < b for a, b in tokens):
             joined[-1] = (joined[-1][0], end)
         else:
             joined.append((start, end))

@@ -39,15 +39,6 @@ def test_a_token_of_several_characters_is_one_row(translator, translation, rows)
         assert not np.allclose(first, second)
 
 
-def test_the_weights_are_those_of_the_tokens(translator, translation, monkeypatch):
-    found = align(translator, translation)
-    monkeypatch.setattr("regard.tasks.translate.alignment.join_words", lambda words, tokens: list(words))
-    by_character = align(translator, translation)
-    owner = [word for word in found.target_words for _ in word]
-    for row, word in zip(by_character.weights, owner, strict=True):
-        np.testing.assert_allclose(row, found.weights[found.target_words.index(word)], atol=1e-12)
-
-
 def test_the_source_side_has_a_column_for_each_token(translator):
     """A translator from Chinese reads tokens of several characters."""
     turned = Translator(
@@ -90,9 +81,10 @@ def test_the_command_line_has_a_row_for_each_token(rows, capsys, monkeypatch):
     assert len(values["attention"]) == len(rows)
 
 
-def test_words_that_no_token_contains_stay_apart():
+def test_words_are_joined_by_each_token_that_has_characters_of_both():
     words = [(0, 2), (2, 5)]  # L' and ami
-    assert join_words(words, [(0, 1), (1, 5)]) == words
+    assert join_words(words, [(0, 1), (1, 2), (2, 5)]) == words
+    assert join_words(words, [(0, 1), (1, 5)]) == [(0, 5)]
     assert join_words(words, [(0, 5)]) == [(0, 5)]
     assert join_words(words, []) == words
     assert join_words([(0, 1)], [(0, 1), (0, 1), (0, 1)]) == [(0, 1)]  # a character of three bytes
