@@ -133,8 +133,7 @@ def _question_to_context(reader: Reader, records: list[Record], batch: Any) -> n
     first = 1 if reader.vocabulary.framing.start is not None else 0
     asked = slice(first, first + int(batch.question_lengths[0]))
     heads = records[-1].map.weights()[0].double().mean(dim=0).cpu().numpy()  # (l,l)
-    weights = heads[asked][:, places]  # (q,n)
-    return weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-12)
+    return heads[asked][:, places]  # (q,n)
 
 
 def _around(
