@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from regard.errors import ShapeError
+from regard.errors import ArgumentError, ShapeError
 from regard.terminal import draw_grids, draw_weights, weights_text
 
 WEIGHTS = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
@@ -98,3 +98,21 @@ def test_draw_grids_colours_the_upper_and_the_lower_cell():
     console = Console(file=out, force_terminal=True, color_system="truecolor", width=40)
     draw_grids([[1.0, 0.0]], ["a"], (2, 1), console=console)
     assert "38;2;253;231;37;48;2;68;1;84m▀" in out.getvalue()  # the ends of the colour scale
+
+
+def test_a_masked_weight_is_no_zero():
+    weights = np.ma.masked_array([[0.5, 0.0], [9.0, 0.9], [np.nan, np.nan]], [[0, 0], [1, 0], [1, 1]])
+    lines = weights_text(weights, ["zero", "half", "none"], ["a", "b"]).splitlines()
+    assert [line.split() for line in lines[1:]] == [
+        ["zero", "0.50", ":", "0.00"],
+        ["half", "0.90", "#"],
+        ["none", "no", "weights"],
+    ]
+    assert lines[2].index("0.90") == lines[1].index("0.00")  # the masked cell before it is empty
+    file = io.StringIO()
+    draw_weights(weights, list("xyz"), list("ab"), marks=["", "", "copied"], console=Console(file=file))
+    assert file.getvalue().splitlines()[-1].split() == ["z", "copied"]
+    with pytest.raises(ShapeError, match="marks: 1 tokens given, 3 rows of weights"):
+        draw_weights(weights, list("xyz"), list("ab"), marks=["copied"])
+    with pytest.raises(ArgumentError, match="expected finite numbers"):
+        draw_weights(weights.data, list("xyz"), list("ab"))

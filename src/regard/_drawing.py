@@ -9,7 +9,9 @@ import numpy as np
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
 
-__all__ = ["as_labels", "as_weights", "printable"]
+__all__ = ["as_labels", "as_weights", "printable", "row_marks"]
+
+NO_WEIGHTS = "no weights"
 
 
 def as_weights(argument: str, value: Any, axes: str) -> np.ndarray:
@@ -17,12 +19,14 @@ def as_weights(argument: str, value: Any, axes: str) -> np.ndarray:
 
     ``value`` is a NumPy array, a torch tensor of any dtype and device, a nested list, or an object with ``.numpy()``.
     Leading axes of size 1 beyond these are dropped. Raises an error that names ``argument`` for other shapes, an empty
-    array, NaN and infinity.
+    array, NaN and infinity. A masked array stays one if some of its weights are masked, which were never computed.
 
     >>> as_weights("weights", [[1, 0], [0.5, 0.5]], "qk").tolist()
     [[1.0, 0.0], [0.5, 0.5]]
     """
     array = _as_array(argument, value)
+    if np.ma.is_masked(value):
+        array = np.ma.masked_array(array, np.ma.getmaskarray(value))
     while array.ndim > len(axes) and len(array) == 1:
         array = array[0]
     if array.ndim != len(axes) or 0 in array.shape:
@@ -31,7 +35,7 @@ def as_weights(argument: str, value: Any, axes: str) -> np.ndarray:
         raise ShapeError(
             argument, f"expected {expected}, got {array.shape}", fix if array.ndim > len(axes) else ""
         )
-    not_finite = np.argwhere(~np.isfinite(array))
+    not_finite = np.argwhere(~np.ma.filled(np.isfinite(array), True))
     if len(not_finite):
         first = not_finite[0]
         position = ", ".join(f"{axis}={i}" for axis, i in zip(axes, first.tolist(), strict=True))
@@ -53,6 +57,21 @@ def _as_array(argument: str, value: Any) -> np.ndarray:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DtypeError(argument, f"expected numbers, got {type(value).__name__}", str(error)) from None
+
+
+def row_marks(argument: str, weights: np.ndarray, marks: Iterable[str] | None) -> list[str]:
+    """Return the text that stands in the place of each row of masked weights, and "" for other rows.
+
+    ``marks`` has a text for each row, by default "no weights".
+
+    >>> row_marks("marks", np.ma.masked_array([[1.0], [0.5]], [[True], [False]]), None)
+    ['no weights', '']
+    """
+    absent = [bool(row.all()) for row in np.ma.getmaskarray(weights)]
+    texts = (
+        [""] * len(absent) if marks is None else as_labels(argument, marks, len(absent), "rows of weights")
+    )
+    return [(text or NO_WEIGHTS) if is_absent else "" for text, is_absent in zip(texts, absent, strict=True)]
 
 
 def as_labels(argument: str, tokens: Iterable[Any], count: int, what: str) -> list[str]:

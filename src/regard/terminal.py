@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from regard._drawing import as_labels, as_weights
+from regard._drawing import as_labels, as_weights, row_marks
 from regard._highlights import Stretch, colour_of, highlighted_text, stretches, strongest_words
 from regard.errors import former_names
 
@@ -58,20 +58,22 @@ def draw_weights(
     key_tokens: Iterable[Any] | None = None,
     *,
     title: str = "",
+    marks: Iterable[str] | None = None,
     console: Console | None = None,
 ) -> None:
     """Print weights ``(q,k)`` as a table with a row for each query and a column for each key.
 
     ``key_tokens=None`` labels the columns with the query tokens. ``title`` is printed above the table. If there are
     negative weights, positive ones are coloured red and negative ones blue, and a line below the table says so.
-    ``console`` is the rich console to print on, by default standard output.
+    Masked weights of a NumPy array are left empty, and a row without any has its text of ``marks``, by default
+    "no weights". ``console`` is the rich console to print on, by default standard output.
     """
     console = console or Console(highlight=False)
     if title:
         console.print(Text(title, style="bold"), soft_wrap=True)
     colour = console.is_terminal and console.color_system is not None and not console.no_color
     shades = SHADES if console.is_terminal and _can_encode(console, SHADES) else ASCII
-    for line in _lines(weights, query_tokens, key_tokens, console.width, shades, colour):
+    for line in _lines(weights, query_tokens, key_tokens, console.width, shades, colour, marks):
         console.print(line, soft_wrap=True)
 
 
@@ -179,9 +181,17 @@ def _style(part: Stretch) -> Style:
 
 
 def _lines(
-    weights: Any, queries: Iterable[Any], keys: Iterable[Any] | None, width: int, shades: str, colour: bool
+    weights: Any,
+    queries: Iterable[Any],
+    keys: Iterable[Any] | None,
+    width: int,
+    shades: str,
+    colour: bool,
+    marks: Iterable[str] | None = None,
 ) -> list[Text]:
     array = as_weights("weights", weights, "qk")
+    absent, hidden = row_marks("marks", array, marks), np.ma.getmaskarray(array)
+    array = np.ma.filled(array, 0.0)
     queries = list(queries)
     keys = queries if keys is None else list(keys)
     q, k = array.shape
@@ -198,9 +208,14 @@ def _lines(
         lines.append(Text(" " * margin + head))
         for i in range(q):
             line = Text(_right(left[i], margin))
+            if absent[i]:
+                line.append(f"  {absent[i]}", "italic" if colour else "")
+                lines.append(line)
+                continue
             for j in range(start, stop):
                 level = _level(array, i, j)
-                line.append("  ").append_text(_cell(array[i, j], level, widths[j], shades, colour, signed))
+                cell = _cell(array[i, j], level, widths[j], shades, colour, signed)
+                line.append("  ").append_text(Text(" " * widths[j]) if hidden[i, j] else cell)
             if not colour:
                 line.rstrip()
             lines.append(line)

@@ -128,6 +128,7 @@ def color_scale(weights: np.ndarray) -> dict[str, Any]:
     >>> color_scale(np.array([-0.25, 1.25]))
     {'cmap': 'RdBu_r', 'vmin': -1.25, 'vmax': 1.25}
     """
+    weights = np.ma.filled(weights, 0.0)
     largest = float(np.abs(weights).max()) or 1.0
     if float(weights.min()) < 0:
         return {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}

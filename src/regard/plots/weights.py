@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard._drawing import as_labels, as_weights
+from regard._drawing import as_labels, as_weights, row_marks
 from regard.errors import ShapeError, former_names
 from regard.plots.figures import (
     check_path,
@@ -37,6 +38,8 @@ CELL = 0.34
 NUMBER_CELL = 0.52
 # Up to this number of tokens on both axes, numbers are written into the cells by default.
 MOST_NUMBERS = 60
+# Characters of a line of a note below a heat map.
+NOTE_WIDTH = 70
 
 
 def plot_attention_weights(
@@ -81,6 +84,8 @@ def visualize_attention(
     window: bool | None = None,
     numbers: bool | None = None,
     axes: tuple[str, str] = ("Source", "Target"),
+    marks: Iterable[str] | None = None,
+    notes: Sequence[str] = (),
 ) -> Figure:
     """Draw a heat map of each target token (rows) over the source tokens (columns), with numbers in the cells.
 
@@ -88,6 +93,9 @@ def visualize_attention(
     there is a display and no path, as in the document that this function comes from. ``numbers`` says whether to write
     the weights into the cells, by default up to 60 tokens a side.
     ``axes`` are the names of the columns and of the rows.
+
+    Masked weights of a NumPy array are hatched, and a row without any has its text of ``marks``, by default
+    "no weights". ``notes`` are lines below the heat map.
 
     >>> figure = visualize_attention([[0.9, 0.1], [0.2, 0.8]], ["the", "cat"], ["le", "chat"], window=False)
     >>> [text.get_text() for text in figure.axes[0].texts]
@@ -99,7 +107,12 @@ def visualize_attention(
     rows = as_labels("target_tokens", target_tokens, q, f"rows in attention_weights ({q},{k})")
     target, screen = check_path(path), wants_screen(window, path)
     annotate = max(q, k) <= MOST_NUMBERS if numbers is None else numbers
-    figure = _heat_map(weights, rows, columns, (title, *axes), numbers=annotate, screen=screen)
+    absent = row_marks("marks", weights, marks)
+    if np.ma.is_masked(weights):
+        notes = [*notes, "hatched: no weights were computed"]
+    lines = [line for note in notes for line in textwrap.wrap(note, NOTE_WIDTH)]
+    names = (title, "\n".join([axes[0], *lines]), axes[1])
+    figure = _heat_map(weights, rows, columns, names, numbers=annotate, screen=screen, absent=absent)
     return finish(figure, target, screen)
 
 
@@ -148,6 +161,7 @@ def _heat_map(
     numbers: bool,
     ax: Axes | None = None,
     screen: bool = False,
+    absent: Sequence[str] = (),
 ) -> Figure:
     q, k = weights.shape
     width, height = cell_side(k, NUMBER_CELL if numbers else CELL), cell_side(q, CELL)
@@ -164,8 +178,15 @@ def _heat_map(
     name_axes(ax, names, families)
     label_columns(ax, columns, width, families)
     label_rows(ax, rows, height, families)
+    size = min(width / 0.5, height / 0.25) * 8
+    if np.ma.is_masked(weights):
+        # The axes show through the masked cells of the image.
+        ax.patch.set(facecolor="white", edgecolor="#999", hatch="///")
+        for row, mark in enumerate(absent):
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+            ax.text((k - 1) / 2, row, mark, ha="center", va="center", fontsize=min(8.0, size), bbox=box)
     if numbers:
-        _write_numbers(ax, image, weights, min(width / 0.5, height / 0.25) * 8)
+        _write_numbers(ax, image, weights, size)
     bar = figure.add_axes((0, 0, 0.1, 0.1)) if new else None
     scale = figure.colorbar(image, cax=bar, ax=None if new else ax)
     if float(weights.min()) < 0:
@@ -183,7 +204,8 @@ def _write_numbers(ax: Axes, image: AxesImage, weights: np.ndarray, size: float)
     """
     colours = image.to_rgba(weights)[..., :3]
     dark = colours @ (0.2126, 0.7152, 0.0722) < 0.5
-    for (row, column), weight in np.ndenumerate(weights):
+    for row, column in np.argwhere(~np.ma.getmaskarray(weights)).tolist():
+        weight = weights[row, column]
         colour = "white" if dark[row, column] else "black"
         text = f"{weight:.2f}"
         text = text if text != "-0.00" else "0.00"
