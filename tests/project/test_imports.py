@@ -68,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
         "analysis",
     }
     # Predictors record their attention, `look` that of any model. A training ends with a map in the terminal.
-    | {"plots", "terminal", "_highlights", "capture"},
+    | {"plots", "terminal", "_highlights", "_drawing", "capture"},
     "exporting": CORE | {"_lazy", "copying", "layers", "models", "tasks"},  # predictors are exported whole
     "pipelines": CORE | {"_lazy", "decoding", "models", "text", "tasks", "capture"},
     # The tour shows what all of them do, on a page of the viewer.

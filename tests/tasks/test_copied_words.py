@@ -10,10 +10,19 @@ from regard.decoding import Hypothesis
 from regard.tasks import copied_words
 from regard.tasks.copied_tokens import TokenOrigin
 from regard.tasks.copied_words import with_whole_words
+from regard.tasks.text_generation import ShownText
 from regard.tasks.translate.translator import Translator
 from regard.text import ByteVocabulary
 
 BYTES = ByteVocabulary()
+
+
+def whole(generator, source, read, written, *is_rare):
+    """Return the text of a translation with its copied words corrected."""
+    shown = [[ShownText.of(BYTES.decode(written))]]
+    found = [[Hypothesis(written, -1.0, -0.5)]]
+    (((best),),) = with_whole_words(generator, [(source, read)], found, shown, *is_rare)
+    return best
 
 
 @pytest.fixture
@@ -38,9 +47,12 @@ def corrected(monkeypatch):
             return [found]
 
         monkeypatch.setattr(copied_words, "token_origins", origins)
-        (((best),),) = with_whole_words(translator, [(source, read)], [[Hypothesis(written, -1.0, -0.5)]])
-        assert (best.log_probability, best.score, best.ended) == (-1.0, -0.5, True)
-        return BYTES.decode(best.tokens)
+        best = whole(translator, source, read, written)
+        # The tokens stay those that the model wrote, and each corrected character comes from a word of them.
+        assert best.written == text
+        for letter, (start, end) in zip(best.text.text, best.text.spans, strict=True):
+            assert end - start > 1 or text[start:end] == letter
+        return best.text.text
 
     return corrected
 
@@ -101,10 +113,9 @@ def test_the_caller_tells_which_words_are_rare(monkeypatch):
 
     monkeypatch.setattr(copied_words, "token_origins", origins)
     generator = Translator(SimpleNamespace(), BYTES, BYTES)
-    found = [[Hypothesis(written, -1.0, -0.5)]]
-    ((best,),) = with_whole_words(generator, [(source, read)], found, lambda word: word.startswith("pot"))
-    assert BYTES.decode(best.tokens) == "potpourri of verbss"
-    assert with_whole_words(generator, [(source, read)], found) == found  # no word has a capital or a digit
+    best = whole(generator, source, read, written, lambda word: word.startswith("pot"))
+    assert best.text.text == "potpourri of verbss"
+    assert whole(generator, source, read, written).text.text == text  # no word has a capital or a digit
 
 
 def test_a_word_that_was_not_read_to_its_end_replaces_none(monkeypatch):
@@ -113,5 +124,4 @@ def test_a_word_that_was_not_read_to_its_end_replaces_none(monkeypatch):
     origins = [TokenOrigin(0.9, 0.9, min(8 + i, 11)) for i in range(len(written))]
     monkeypatch.setattr(copied_words, "token_origins", lambda *_: [origins])
     generator = Translator(SimpleNamespace(), BYTES, BYTES)
-    ((best,),) = with_whole_words(generator, [(source, read)], [[Hypothesis(written, -1.0, -0.5)]])
-    assert BYTES.decode(best.tokens) == text
+    assert whole(generator, source, read, written).text.text == text

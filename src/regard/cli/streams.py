@@ -247,7 +247,7 @@ class Output:
             save_word_weights(found[0], path, title=getattr(found[0], "title", self.title))
 
     def _draw(self, words: Any) -> None:
-        from regard.tasks.word_pages import is_picture, is_text
+        from regard.tasks.word_pages import is_picture, is_text, mean_of_rows
 
         shown = words
         if self.attention and not self.as_json:
@@ -257,13 +257,20 @@ class Output:
                 draw_grids(words.weights, words.row_words, words.grid)
                 words = None
             elif is_text(words):
-                draw_text(words.text, words.spans, words.weights.mean(axis=0), unread=words.unread)
+                draw_text(words.text, words.spans, mean_of_rows(words.weights), unread=words.unread)
                 for line in shown.lines() if hasattr(shown, "lines") else ():
                     print(line)
                 words = getattr(words, "table", None)  # of the words around an answer
-            if words is not None:
-                draw_weights(words.weights, words.row_words, words.column_words)
-        if self.picture is not None:
+            if words is not None and words.column_words:
+                marks = getattr(words, "marks", None)
+                draw_weights(words.weights, words.row_words, words.column_words, marks=marks)
+            elif words is not None:  # nothing was read
+                print("  ".join([*words.row_words, *dict.fromkeys(words.marks)]))
+            for note in getattr(shown, "notes", ()):
+                print(note)
+        if self.picture is not None and not shown.column_words:
+            say(f"there is no picture of {' '.join(shown.row_words)!r}: the model did not read it")
+        elif self.picture is not None:
             from regard.tasks.word_pages import save_word_weights
 
             self.drawn += 1

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from regard.decoding import Hypothesis
 from regard.tasks.copied_tokens import TokenOrigin, token_origins
-from regard.tasks.text_generation import Span, TextGenerator
+from regard.tasks.text_generation import ShownText, Span, TextGenerator
+from regard.text.traced import TracedText, joined
 
 __all__ = ["is_name_or_number", "with_whole_words"]
 
@@ -51,26 +51,25 @@ def with_whole_words(
     generator: TextGenerator,
     sources: Sequence[tuple[str, list[int]]],
     found: list[list[Hypothesis]],
+    shown: list[list[ShownText]],
     is_rare: Callable[[str], bool] = is_name_or_number,
-) -> list[list[Hypothesis]]:
-    """Correct the copied words of the hypotheses for each source, which is a text with the token ids that were read.
+) -> list[list[ShownText]]:
+    """Return the texts of the hypotheses for each source, with their copied words corrected.
 
+    A source is a text with the token ids that were read. The tokens of a hypothesis stay those that the model wrote.
     ``is_rare`` tells which words may be corrected. Other words may be forms of a word of the source.
     """
     pairs = [(i, j) for i, several in enumerate(found) for j in range(len(several))]
-    pairs = [
-        (i, j)
-        for i, j in pairs
-        if _has_strange_word(sources[i][0], generator.target.decode(found[i][j].tokens), is_rare)
-    ]
+    pairs = [(i, j) for i, j in pairs if _has_strange_word(sources[i][0], shown[i][j].written, is_rare)]
     if not pairs:
-        return found
+        return shown
     read, written = [sources[i][1] for i, _ in pairs], [found[i][j].tokens for i, j in pairs]
     origins = token_origins(generator.model, generator.target, read, written)
-    corrected = [list(several) for several in found]
+    corrected = [list(several) for several in shown]
     for (i, j), tokens_of in zip(pairs, origins, strict=True):
-        tokens = _corrected(generator, *sources[i], found[i][j].tokens, tokens_of, is_rare)
-        corrected[i][j] = replace(found[i][j], tokens=tokens)
+        spans = shown[i][j].tokens or generator.spans_of(shown[i][j].written, found[i][j].tokens)
+        edits = _corrections(generator, *sources[i], shown[i][j].written, spans, tokens_of, is_rare)
+        corrected[i][j] = shown[i][j]._replace(text=_with_edits(shown[i][j].text, edits))
     return corrected
 
 
@@ -100,33 +99,38 @@ def _words(text: str, is_rare: Callable[[str], bool]) -> list[tuple[str, Span]]:
     return found
 
 
-def _corrected(
+def _corrections(
     generator: TextGenerator,
     source: str,
     read: list[int],
-    written: list[int],
+    written: str,
+    tokens: Sequence[Span],
     origins: list[TokenOrigin],
     is_rare: Callable[[str], bool],
-) -> list[int]:
-    """Return the token ids of a text, with the words that were copied wrong replaced."""
+) -> list[tuple[Span, str]]:
+    """Return the spans of a written text that were copied wrong, each with the word that replaces it."""
     # The end of a long source may not have been read.
-    theirs = _with_tokens(_words(source, is_rare), generator.source.spans(source)[: len(read)])
-    text = generator.target.decode(written)
-    ours = _with_tokens(_words(text, is_rare), generator.spans_of(text, written))
+    spans = generator.source.spans(source)[: len(read)]
+    end = spans[-1][1] if spans else 0
+    theirs = _with_tokens(_words(source, is_rare), spans)
+    ours = _with_tokens(_words(written, is_rare), tokens)
     known, present = {word.text for word in theirs}, {word.text for word in ours}
-    tokens = written
-    # From the end, so that the places of the words before stay the same.
-    for word in reversed(ours):
+    edits = []
+    for word in ours:
         right = None if word.text in known else _copied_from(word, theirs, origins)
-        if right is None or right.text in present or _follows_a_number(text, word):
+        if right is None or right.text in present or _follows_a_number(written, word):
             continue
-        start, stop = word.tokens.start, word.tokens.stop
-        new = [*tokens[:start], *(read[i] for i in right.tokens), *tokens[stop:]]
-        # Where a token also holds other characters, the word cannot be replaced.
-        before = generator.target.decode(tokens)
-        if generator.target.decode(new) == before[: word.span[0]] + right.text + before[word.span[1] :]:
-            tokens = new
-    return tokens
+        if right.span[1] <= end:
+            edits.append((word.span, right.text))
+    return edits
+
+
+def _with_edits(text: TracedText, edits: Sequence[tuple[Span, str]]) -> TracedText:
+    pieces, last = [], 0
+    for (start, end), word in edits:
+        pieces += [text.cut(last, start), TracedText(word, [(start, end)] * len(word))]
+        last = end
+    return joined([*pieces, text.cut(last)])
 
 
 def _with_tokens(words: list[tuple[str, Span]], spans: Sequence[Span]) -> list[_Word]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import torch
 
@@ -13,17 +13,34 @@ from regard.errors import UnknownArgumentError, did_you_mean
 from regard.maps import Record
 from regard.tasks.bundle import BundledPredictor
 from regard.text import UNKNOWN_SIGN, Vocabulary, pad_sequences
+from regard.text.traced import TracedText
 from regard.training.batch_progress import with_progress
 
 if TYPE_CHECKING:
     from regard.capture import Recording
     from regard.decoding.constraints import Constraint
 
-__all__ = ["Span", "TextGenerator", "batches_by_length", "options_with", "spelled"]
+__all__ = ["ShownText", "Span", "TextGenerator", "batches_by_length", "options_with", "spelled"]
 
 # Source tokens that are read together: texts times the longest.
 BATCH_TOKENS = 3000
 Span = tuple[int, int]
+
+
+class ShownText(NamedTuple):
+    """A text for the user, traced to the text that the model wrote.
+
+    ``tokens`` are the spans of the tokens in the written text, if they are known already.
+    """
+
+    text: TracedText
+    written: str
+    tokens: Sequence[Span] = ()
+
+    @classmethod
+    def of(cls, written: str, tokens: Sequence[Span] = ()) -> Self:
+        """Return the text that the model wrote, unchanged."""
+        return cls(TracedText(written), written, tokens)
 
 
 class TextGenerator(BundledPredictor):

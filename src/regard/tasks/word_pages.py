@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from regard._drawing import row_marks
 from regard._highlights import highlighted_html, strongest_words
 from regard.files import write_atomically
 from regard.tasks.base import WordWeights
 
-__all__ = ["is_picture", "is_text", "save_word_weights", "text_page", "word_weights_page"]
+__all__ = ["is_picture", "is_text", "mean_of_rows", "save_word_weights", "text_page", "word_weights_page"]
 
 _STYLE = (
     "body{font:16px system-ui,sans-serif;margin:2em;color:#222;background:#fff}"
@@ -20,6 +23,7 @@ _STYLE = (
     "th{font-weight:600;padding:.2em .5em;white-space:nowrap}th[scope=row]{text-align:right}"
     "caption{text-align:left;padding-bottom:1em}"
     "h1{font-size:1em}p{max-width:44em;line-height:1.7;white-space:pre-wrap}"
+    "td.none{color:#666;background:repeating-linear-gradient(135deg,#fff 0 5px,#ddd 5px 6px)}"
     "p span{border-radius:.2em;padding:.1em 0}p i{color:#999;font-style:normal}small{color:#666}"
 )
 
@@ -43,8 +47,19 @@ def save_word_weights(found: WordWeights, path: Path, *, title: str) -> None:
         return
     from regard.plots import visualize_attention
 
-    axes = getattr(found, "axes", ("Key", "Query"))
-    visualize_attention(found.weights, found.column_words, found.row_words, path=path, title=title, axes=axes)
+    labels = (found.column_words, found.row_words)
+    further = {name: getattr(found, name) for name in ("axes", "marks", "notes") if hasattr(found, name)}
+    further = {"axes": ("Key", "Query"), **further}
+    visualize_attention(found.weights, *labels, path=path, title=title, **further)
+
+
+def mean_of_rows(weights: np.ndarray) -> np.ndarray:
+    """Return the mean ``(columns,)`` of the rows that have weights, or zeros if none has.
+
+    >>> mean_of_rows(np.ma.masked_array([[1.0, 0.0], [0.5, 0.5]], [[True, True], [False, False]])).tolist()
+    [0.5, 0.5]
+    """
+    return np.ma.filled(np.ma.asarray(weights).mean(axis=0), 0.0)
 
 
 def is_text(found: Any) -> bool:
@@ -69,9 +84,9 @@ def _save_picture(found: Any, path: Path, title: str) -> None:
 
 def _save_text(found: Any, path: Path, title: str) -> None:
     """Write a text with its words highlighted by the mean of their weights over the rows."""
-    weights = found.weights.mean(axis=0)  # (words,)
+    weights = mean_of_rows(found.weights)  # (words,)
     if path.suffix.lower() == ".html":
-        lines = found.lines() if hasattr(found, "lines") else ()
+        lines = [*(found.lines() if hasattr(found, "lines") else ()), *getattr(found, "notes", ())]
         table = getattr(found, "table", None)
         page = text_page(found.text, found.spans, weights, title, found.unread, table, lines)
         write_atomically(path, lambda part: part.write_text(page, encoding="utf-8"))
@@ -123,12 +138,23 @@ def _table(found: Any, title: str) -> str:
 
     ``found`` has the attributes of :class:`WordWeights`.
     """
+    weights = np.ma.asarray(found.weights)
+    marks = row_marks("marks", weights, getattr(found, "marks", None))
     columns = "".join(f'<th scope="col">{html.escape(word)}</th>' for word in found.column_words)
     rows = "\n".join(
-        f'<tr><th scope="row">{html.escape(word)}</th>{"".join(_cell(float(w)) for w in row)}</tr>'
-        for word, row in zip(found.row_words, found.weights, strict=True)
+        f'<tr><th scope="row">{html.escape(word)}</th>{_cells(row, mark)}</tr>'
+        for word, row, mark in zip(found.row_words, weights, marks, strict=True)
     )
-    return f"<table><caption>{html.escape(title)}</caption>\n<tr><td></td>{columns}</tr>\n{rows}\n</table>"
+    notes = "\n".join(f"<p><small>{html.escape(note)}</small></p>" for note in getattr(found, "notes", ()))
+    table = f"<table><caption>{html.escape(title)}</caption>\n<tr><td></td>{columns}</tr>\n{rows}\n</table>"
+    return f"{table}\n{notes}" if notes else table
+
+
+def _cells(weights: np.ma.MaskedArray, mark: str) -> str:
+    """Return the cells of a row, or one cell with a mark for a row without weights."""
+    if mark:
+        return f'<td class="none" colspan="{max(1, len(weights))}">{html.escape(mark)}</td>'
+    return "".join('<td class="none"></td>' if w is None else _cell(w) for w in weights.tolist())
 
 
 def _page(body: str) -> str:

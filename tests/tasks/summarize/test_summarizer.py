@@ -59,7 +59,32 @@ def test_the_weight_of_an_origin_is_that_of_its_word(monkeypatch):
     # The end of the text has a weight too, so the others sum to less than 1.
     assert np.all(found.weights.sum(axis=1) < 1)
     assert found.table.weights.shape == (2, len(found.table.column_words))
-    assert "Faroese" in found.table.column_words
+    # The model read and wrote them in lower case.
+    assert "faroese" in found.table.column_words
+    assert found.row_words == ["faroese", "zebra"]
+    assert [origin.word for origin in found.origins] == ["Faroese", "ZEBRA"]
+    assert found.notes == ["the model wrote: faroese zebra"]
+
+
+def test_a_word_that_replaces_what_the_model_wrote_has_no_weights(monkeypatch):
+    def corrected(generator, sources, found, shown, is_rare):
+        ((one,),) = shown
+        word = one.text.replaced("zebrra", "zebra", whole=True)
+        return [[one._replace(text=word)]]
+
+    monkeypatch.setattr("regard.tasks.summarize.summarizer.with_whole_words", corrected)
+    summarizer = small_summarizer()
+    summary = summary_of(summarizer, monkeypatch, "zebrra songs")
+    assert (summary.text, summary.written.strip()) == ("ZEBRA songs", "zebrra songs")
+    (found,) = summarizer.word_weights(summary)
+    assert (found.row_words, found.marks) == (["ZEBRA", "songs"], ["copied", ""])
+    values = summary.to_json([found])
+    assert [row is None for row in values["attention"]] == [True, False]
+    assert [origin["weight"] is None for origin in values["origins"]] == [True, False]
+    place = TEXT.index("ZEBRA")
+    assert (
+        found.lines()[0] == f"ZEBRA  replaces a word that was copied wrong, from 'ZEBRA' at character {place}"
+    )
 
 
 def test_a_word_that_is_not_in_the_text_is_generated(monkeypatch):

@@ -57,7 +57,8 @@ def test_a_word_of_a_megabyte_is_copied_at_once(translator):
     copied = align(translator, done.parts[1])
     # A picture with a label of a megabyte would never be drawn.
     label = "abcdefghij" * 3 + "…"
-    assert (copied.source_words, copied.target_words, copied.weights.tolist()) == ([label], [label], [[1.0]])
+    assert (copied.source_words, copied.target_words, copied.marks) == ([], [label], ["copied"])
+    assert copied.to_json()["attention"] == [None]
 
 
 def test_a_text_of_one_endless_word_is_translated(translator):

@@ -28,7 +28,7 @@ def placed(text, tokens, links, target="zh"):
     spans = list(zip([0, *ends], ends, strict=False))
     written = "".join(tokens)
     given = TokenWeights(weights, ready.read.originals(words), spans)
-    return ready.restored(written, given).text.text
+    return ready.restored(written, given).text
 
 
 def test_a_pair_of_marks_encloses_only_the_words_of_its_content():

@@ -161,8 +161,8 @@ def test_a_copied_word_that_the_vocabulary_knows_keeps_its_place(monkeypatch):
     pieces = translator.pieces_of([*words.encode("the"), words.unk, *words.encode("sees")])
     assert pieces == ["the", " \ufffd", " sees"]
     monkeypatch.setattr(translator, "_looked_at", lambda *_: ["?", "dog", "?"])
-    text, spans = translator._readable("x", [], [*words.encode("the"), words.unk, *words.encode("sees")])
-    assert (text, spans) == ("the dog sees", [(0, 3), (4, 7), (8, 12)])
+    shown = translator._readable("x", [], [*words.encode("the"), words.unk, *words.encode("sees")])
+    assert (shown.written, shown.tokens) == ("the dog sees", [(0, 3), (4, 7), (8, 12)])
 
 
 def test_tokens_are_found_in_the_text_also_when_words_are_cut_unusually(translator):

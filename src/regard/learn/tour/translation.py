@@ -49,7 +49,7 @@ def stop(presenter: Presenter) -> None:
         for words in translator.word_weights(translation):
             presenter.drawn(
                 lambda console, words=words: draw_weights(
-                    words.weights, words.row_words, words.column_words, console=console
+                    words.weights, words.row_words, words.column_words, marks=words.marks, console=console
                 )
             )
         presenter.view(translator.attention(translation).by(kind="cross"), shown)

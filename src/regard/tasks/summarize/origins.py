@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from regard.analysis import join_words, merge_tokens, word_spans, words_of_tokens
+from regard.analysis import words_of_tokens
 from regard.errors import ArgumentError
 from regard.maps import Record
 from regard.tasks.copied_tokens import TokenOrigin, token_origins
 from regard.tasks.summarize.data import with_first_space
 from regard.tasks.summarize.summarizer import Summarizer, Summary
 from regard.tasks.text_generation import Span
+from regard.tasks.written_words import json_rows, read_words, shown_words, word_weights
 
 __all__ = ["SummaryWeights", "WeightTable", "WordOrigin", "summary_weights"]
 
@@ -28,7 +29,8 @@ class WordOrigin:
     """The place in the text that a word of the summary was copied from, or that the model looked at.
 
     ``share`` is the share of the word's probability that came from copying, 0 for a model that does not copy.
-    ``start`` and ``end`` are the characters of the text of ``source_word``. ``weight`` is the attention to it.
+    ``start`` and ``end`` are the characters of the text of ``source_word``. ``weight`` is the attention to it, or None
+    for a word that replaces one that the model wrote.
     """
 
     word: str
@@ -36,7 +38,7 @@ class WordOrigin:
     source_word: str
     start: int
     end: int
-    weight: float
+    weight: float | None
 
     @property
     def copied(self) -> bool:
@@ -51,8 +53,8 @@ class WordOrigin:
     def to_json(self) -> dict[str, Any]:
         """Return the origin as a JSON object."""
         place = {"source_word": self.source_word, "start": self.start, "end": self.end}
-        numbers = {"copied": round(self.share, 4), "weight": round(self.weight, 4)}
-        return {"word": self.word, **place, **numbers}
+        weight = None if self.weight is None else round(self.weight, 4)
+        return {"word": self.word, **place, "copied": round(self.share, 4), "weight": weight}
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ class WeightTable:
 
     row_words: list[str]
     column_words: list[str]
-    weights: np.ndarray  # (rows, columns)
+    weights: np.ma.MaskedArray  # (rows, columns)
+    marks: list[str]
 
 
 @dataclass(frozen=True)
@@ -69,17 +72,21 @@ class SummaryWeights:
     """The attention of each word of a summary to the words of its text.
 
     ``text`` is the whole text, ``spans`` are the characters of the words that the model read, and ``unread`` is the end
-    of a long text. ``table`` has the columns that are the origin of a word. ``title`` is the summary.
+    of a long text. ``table`` has the columns that are the origin of a word. ``title`` is the summary. The columns and
+    the rows are the words that the model read and wrote. A word that replaces one of them has masked weights and a
+    mark. ``notes`` say what the model wrote.
     """
 
     row_words: list[str]
     column_words: list[str]
-    weights: np.ndarray  # (summary words, text words)
+    weights: np.ma.MaskedArray  # (summary words, text words)
     text: str
     spans: list[Span]
     origins: list[WordOrigin]
     title: str
     unread: Span | None = None
+    marks: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def table(self) -> WeightTable:
@@ -87,7 +94,7 @@ class SummaryWeights:
         starts = {origin.start for origin in self.origins}
         places = [place for place, (start, _) in enumerate(self.spans) if start in starts]
         words = [self.column_words[place] for place in places]
-        return WeightTable(self.row_words, words, self.weights[:, places])
+        return WeightTable(self.row_words, words, self.weights[:, places], self.marks)
 
     def lines(self) -> list[str]:
         """Return a line for each word of the summary that says where it is from."""
@@ -96,13 +103,16 @@ class SummaryWeights:
 
     def to_json(self) -> dict[str, Any]:
         """Return the origin of each word, the words and the weights as a JSON object."""
-        rows = [[round(float(weight), 4) for weight in row] for row in self.weights]
+        rows = json_rows(self.weights)
         words = {"summary_words": self.row_words, "text_words": self.column_words}
-        return {"origins": [origin.to_json() for origin in self.origins], **words, "attention": rows}
+        origins = [origin.to_json() for origin in self.origins]
+        return {"origins": origins, **words, "attention": rows, "notes": self.notes}
 
 
 def _line(origin: WordOrigin, wide: int) -> str:
     place = f"{origin.source_word!r} at character {origin.start}"
+    if origin.weight is None:
+        return f"{origin.word:{wide}}  replaces a word that was copied wrong, from {place}"
     if origin.copied and not origin.whole:
         return f"{origin.word:{wide}}  made of pieces of several words, most of them from {place}"
     if origin.copied:
@@ -114,32 +124,45 @@ def summary_weights(summarizer: Summarizer, summary: Summary) -> list[SummaryWei
     """Return the weights and origins of the words of a summary, or nothing if the summary is empty.
 
     The weights are those of the copy attention, or the mean over the heads of the last attention to the text. They are
-    summed over the tokens of a word of the text.
+    summed over the tokens of a word of the text, and averaged over those of a word of the summary.
     """
     if not summary.target_ids or not summary.text:
         return []
     read = with_first_space(summary.source)
-    tokens, written = summarizer.encoder.spans(read), _written_spans(summarizer, summary)
-    columns = join_words([span for span in word_spans(read) if span[1] <= tokens[-1][1]], tokens)
-    rows = join_words(word_spans(summary.text), written)
+    tokens = summarizer.encoder.spans(read)
+    pieces = summarizer.spans_of(summary.written, summary.target_ids)
+    columns = read_words(read, tokens)
+    rows = shown_words(summary.text, summary.trace, summary.written, pieces, read)
     records = summarizer.forced([summary.source_ids], [summary.target_ids], ended=False)
-    weights = _attention(records, len(written), len(tokens))  # (t,s)
-    row_shares, column_shares = words_of_tokens(written, rows), words_of_tokens(tokens, columns)
-    merged = merge_tokens(weights, row_shares, column_shares)  # (summary words, text words)
+    weights = _attention(records, len(pieces), len(tokens))  # (t,s)
+    merged = word_weights(weights, rows, columns, written=(summary.written, pieces), read=(read, tokens))
     places = _places(summary.source)
     places = [places[0], *places]  # that of the first space too
     spans = [(places[start], places[end - 1] + 1) for start, end in columns]
-    copied = _copied(summarizer, summary, row_shares, column_shares)
-    row_words = [summary.text[a:b] for a, b in rows]
-    column_words = [read[a:b] for a, b in columns]
+    row_shares = words_of_tokens(pieces, [row.span or (0, 0) for row in rows])
+    copied = _copied(summarizer, summary, row_shares, words_of_tokens(tokens, columns))
+    words = [read[a:b] for a, b in columns]
     origins = []
-    for row, (share, place) in enumerate(copied):
-        at = int(merged[row].argmax()) if place is None else _same_word(row_words[row], column_words, place)
-        word = (row_words[row], share, column_words[at], *spans[at], float(merged[row, at]))
-        origins.append(WordOrigin(*word))
-    unread = (spans[-1][1], len(summary.source)) if summary.cut_off else None
+    for number, (row, (share, place)) in enumerate(zip(rows, copied, strict=True)):
+        if row.span is not None and place is None:  # it was generated
+            at = int(merged[number].argmax())
+        else:
+            at = _same_word(row.text, words, place or 0)
+        weight = None if row.span is None else float(merged[number, at])
+        origins.append(WordOrigin(row.shown or row.text, share, words[at], *spans[at], weight))
     return [
-        SummaryWeights(row_words, column_words, merged, summary.source, spans, origins, summary.text, unread)
+        SummaryWeights(
+            row_words=[row.text for row in rows],
+            column_words=[word.lower() if summarizer.source.lowercase else word for word in words],
+            weights=merged,
+            text=summary.source,
+            spans=spans,
+            origins=origins,
+            title=summary.text,
+            unread=(spans[-1][1], len(summary.source)) if summary.cut_off else None,
+            marks=[row.mark for row in rows],
+            notes=summary.notes,
+        )
     ]
 
 
@@ -151,18 +174,6 @@ def _same_word(word: str, source_words: Sequence[str], place: int) -> int:
     """
     same = [i for i, other in enumerate(source_words) if other.casefold() == word.casefold()]
     return min(same, key=lambda i: abs(i - place), default=place)
-
-
-def _written_spans(summarizer: Summarizer, summary: Summary) -> list[Span]:
-    """Return the span of each token in the text of a summary, which has single spaces."""
-    whole = summarizer.target.decode(summary.target_ids)
-    spans = summarizer.spans_of(whole, summary.target_ids)
-    kept = {place: number for number, place in enumerate(_places(whole))}
-    moved = []
-    for start, end in spans:
-        inside = [kept[place] for place in range(start, end) if place in kept]
-        moved.append((inside[0], inside[-1] + 1) if inside else (0, 0))
-    return moved
 
 
 def _places(text: str) -> list[int]:

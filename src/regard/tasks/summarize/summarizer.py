@@ -16,11 +16,13 @@ from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, checked_texts
 from regard.tasks.copied_words import with_whole_words
 from regard.tasks.summarize.capitals import with_capitals
-from regard.tasks.summarize.data import single_spaced, with_first_space
+from regard.tasks.summarize.data import with_first_space
 from regard.tasks.text_encoder import TextEncoder
-from regard.tasks.text_generation import TextGenerator, batches_by_length, options_with
+from regard.tasks.text_generation import ShownText, Span, TextGenerator, batches_by_length, options_with
+from regard.tasks.written_words import text_notes
 from regard.text import Vocabulary
 from regard.text.languages import language_of_words
+from regard.text.traced import TracedText
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -52,6 +54,16 @@ class Summary:
     cut_off: bool = False
     # Whether the model ended the summary before its greatest length.
     ended: bool = True
+    # The text that the model read and the one that it wrote, which may be in lower case.
+    read: str = ""
+    written: str = ""
+    # The span in ``written`` of each character of ``text``, if they differ.
+    trace: tuple[Span, ...] | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What the model wrote, where it differs from the text."""
+        return text_notes(wrote=(self.written, self.text))
 
     def lines(self, *, scores: bool = False) -> list[str]:
         """Return the summary and its alternatives, with their scores if asked."""
@@ -132,9 +144,9 @@ class Summarizer(TextGenerator):
             read = [self._as_read(texts[place], encoded[place][0]) for place in places]
             numbers = [first + place for place in places]
             several = self.decoded(sources, numbers, options, self._constraints(read))
-            several = self._with_whole_words(read, sources, several)
-            for place, hypotheses in zip(places, several, strict=True):
-                found[place] = self._summary(texts[place], *encoded[place], hypotheses)
+            shown = self._shown(read, sources, several)
+            for i, place in enumerate(places):
+                found[place] = self._summary(texts[place], *encoded[place], read[i], several[i], shown[i])
         return found
 
     __call__ = summarize
@@ -178,15 +190,16 @@ class Summarizer(TextGenerator):
         table = self._word_table
         return [] if table is None else [KnownWords(table, texts, [self.target.eos])]
 
-    def _with_whole_words(
+    def _shown(
         self, texts: list[str], sources: list[list[int]], found: list[list[Hypothesis]]
-    ) -> list[list[Hypothesis]]:
-        """Correct rare words that were copied with a wrong token."""
+    ) -> list[list[ShownText]]:
+        """Return the texts of hypotheses, in which rare words that were copied with a wrong token are corrected."""
+        shown = [[ShownText.of(self.target.decode(one.tokens)) for one in several] for several in found]
         common = self.common
         if not self.copies or common is None:
-            return found
+            return shown
         pairs = list(zip(texts, sources, strict=True))
-        return with_whole_words(self, pairs, found, lambda word: common.unk in common.encode(word))
+        return with_whole_words(self, pairs, found, shown, lambda word: common.unk in common.encode(word))
 
     def _limited(self, options: DecodingOptions) -> DecodingOptions:
         """Return the options with the largest length of the training and NO_REPEAT, where they have none."""
@@ -194,23 +207,37 @@ class Summarizer(TextGenerator):
         longest = options.max_length or max(self.longest_summary, options.min_length + 1)
         return replace(options, max_length=longest, no_repeat=no_repeat)
 
-    def _summary(self, text: str, ids: list[int], cut: bool, hypotheses: list[Hypothesis]) -> Summary:
-        written = [(self._readable(text, one.tokens), one.score) for one in hypotheses]
+    def _summary(
+        self,
+        text: str,
+        ids: list[int],
+        cut: bool,
+        read: str,
+        hypotheses: list[Hypothesis],
+        shown: list[ShownText],
+    ) -> Summary:
+        readable = [self._readable(text, one.text) for one in shown]
+        scores = [one.score for one in hypotheses]
+        others = zip([one.text for one in readable[1:]], scores[1:], strict=True)
         best = hypotheses[0]
         return Summary(
             text,
-            *written[0],
+            readable[0].text,
+            scores[0],
             ids,
             best.tokens,
-            alternatives=tuple(written[1:]),
+            alternatives=tuple(others),
             cut_off=cut,
             ended=best.ended,
+            read=read,
+            written=shown[0].written,
+            trace=tuple(readable[0].spans),
         )
 
-    def _readable(self, source: str, ids: list[int]) -> str:
-        """Return the text of token ids, with the capitals of the source if the vocabulary has none."""
-        text = single_spaced(self.target.decode(ids))
-        return with_capitals(text, source) if self.target.lowercase else text
+    def _readable(self, source: str, written: TracedText) -> TracedText:
+        """Return a text with single spaces, and with the capitals of the source if the vocabulary has none."""
+        text = written.replaced(r"\s+", " ").stripped()
+        return TracedText(with_capitals(text.text, source), text.spans) if self.target.lowercase else text
 
     # Attention
 

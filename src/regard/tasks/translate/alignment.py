@@ -6,19 +6,19 @@ al. 2020) are chosen on sentences whose links are known, and saved with the mode
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.analysis import alignment_links, join_words, merge_tokens, word_spans, words_of_tokens
+from regard.analysis import alignment_links, merge_tokens, words_of_tokens
 from regard.errors import ArgumentError
 from regard.metrics import alignment_error_rate
 from regard.tasks.translate.alignment_head import AlignmentHead, alignment_head_of
-from regard.tasks.translate.long_texts import is_endless, spaced
+from regard.tasks.translate.long_texts import is_endless
 from regard.tasks.translate.translator import Translation, Translator
+from regard.tasks.written_words import json_rows, read_words, word_weights
 from regard.training.batch_progress import with_progress
 
 __all__ = ["AlignedPair", "WordAlignment", "align", "choose_alignment_head", "error_rates"]
@@ -42,11 +42,18 @@ class AlignedPair:
 
 @dataclass(frozen=True)
 class WordAlignment:
-    """Weights between the words of a translation, a row for each target word."""
+    """The attention weights between the words that a model wrote, which are the rows, and those that it read.
+
+    A word of the translation that the model did not write has a row whose weights are masked, and a mark that says
+    whether it was copied or replaced. The marks of other rows are empty. ``notes`` say what the model read and wrote,
+    where it differs from what the user sees.
+    """
 
     source_words: list[str]
     target_words: list[str]
-    weights: np.ndarray  # (target words, source words)
+    weights: np.ma.MaskedArray  # (target words, source words)
+    marks: list[str]
+    notes: list[str]
     axes: ClassVar[tuple[str, str]] = ("Source", "Target")  # the names of the columns and of the rows
 
     @property
@@ -60,67 +67,55 @@ class WordAlignment:
         return self.source_words
 
     def to_json(self) -> dict[str, Any]:
-        """Return the words and the weights as a JSON object."""
-        rows = [[round(float(weight), 4) for weight in row] for row in self.weights]
-        return {"source_words": self.source_words, "target_words": self.target_words, "attention": rows}
+        """Return the words and the weights as a JSON object, with None for the rows of words that were not written."""
+        words = {"source_words": self.source_words, "target_words": self.target_words}
+        return {**words, "attention": json_rows(self.weights), "notes": self.notes}
 
 
 def align(translator: Translator, translation: Translation) -> WordAlignment:
-    """Return the attention of each word of a translation to the words of its source.
+    """Return the attention of each word that the model wrote to the words that it read.
 
-    Several words that the model read or wrote as one token, as in Chinese, are one row or column. A long text was
-    translated part by part, and the words of one part have no weight on the words of another.
+    Several words that are one token, as in Chinese, are one row or column. Weights are summed over the tokens of a
+    column and averaged over the tokens of a row. The weights of a word that was copied or replaced are masked. So are
+    those between words of different sentences, which were translated apart.
     """
     if translation.parts:
         return _joined([align(translator, part) for part in translation.parts])
-    source, target = spaced(translation.source), translation.text
-    # It was copied; as a label in a picture it would have no end either.
-    if is_endless(source):
-        return WordAlignment([f"{source[:LABEL]}…"], [f"{target[:LABEL]}…"], np.ones((1, 1)))
-    copied = _copied(translation)
-    columns = join_words(
-        word_spans(source), [*(one for one, _ in copied), *translator.source_spans(translation)]
-    )
-    rows = join_words(
-        word_spans(target), [*(other for _, other in copied), *translator.target_spans(translation)]
-    )
-    pair = AlignedPair(source, target, tuple(columns), tuple(rows))
+    read, written = translation.read, translation.written
+    tokens = translator.source.spans(read)
+    pieces = translator.target_spans(translation) if written else []
+    columns = read_words(read, tokens)
+    rows = translator.rows(translation)
+    weights = np.zeros((0, 0))
     if translation.target_ids:
-        ((weights,),) = _word_weights(translator, [pair], [alignment_head_of(translator)], translation)
-    else:  # the model wrote nothing
-        weights = np.zeros((len(pair.target_words), len(pair.source_words)))
-    for span, other in copied:
-        for row, column in itertools.product(_words_in(other, rows), _words_in(span, columns)):
-            weights[row] = 0.0
-            weights[row, column] = 1.0
+        head = alignment_head_of(translator)
+        seen = translator.forced([translation.source_ids], [translation.target_ids])
+        weights = head.weights(seen, 0, len(pieces), len(tokens))  # (t,s)
+    merged = word_weights(weights, rows, columns, written=(written, pieces), read=(read, tokens))
     return WordAlignment(
-        [source[a:b] for a, b in pair.source_words], [target[a:b] for a, b in pair.target_words], weights
+        [read[a:b] for a, b in columns],
+        # As a label in a picture, a word without end would have no end either.
+        [f"{row.text[:LABEL]}…" if is_endless(row.text) else row.text for row in rows],
+        merged,
+        [row.mark for row in rows],
+        translation.notes,
     )
-
-
-def _copied(translation: Translation) -> list[tuple[Span, Span]]:
-    """Return the spans of the source and of the translation that hold the same characters."""
-    if translation.places is not None:
-        return list(translation.places.copied)
-    is_copy = not translation.target_ids and translation.text.strip()
-    return [((0, len(translation.source)), (0, len(translation.text)))] if is_copy else []
-
-
-def _words_in(span: Span, words: Sequence[Span]) -> list[int]:
-    return [place for place, (start, end) in enumerate(words) if span[0] <= start and end <= span[1]]
 
 
 def _joined(parts: Sequence[WordAlignment]) -> WordAlignment:
     """Join the alignments of parts into one, with a block of weights for each part."""
     source_words = [word for part in parts for word in part.source_words]
     target_words = [word for part in parts for word in part.target_words]
-    weights = np.zeros((len(target_words), len(source_words)))
+    weights = np.ma.masked_all((len(target_words), len(source_words)))
+    weights.data[:] = np.nan
     row = column = 0
     for part in parts:
         rows, columns = part.weights.shape
         weights[row : row + rows, column : column + columns] = part.weights
         row, column = row + rows, column + columns
-    return WordAlignment(source_words, target_words, weights)
+    marks = [mark for part in parts for mark in part.marks]
+    notes = [note for part in parts for note in part.notes]
+    return WordAlignment(source_words, target_words, weights, marks, notes)
 
 
 def choose_alignment_head(
@@ -166,22 +161,14 @@ def all_alignment_heads(translator: Translator) -> list[AlignmentHead]:
 
 
 def _word_weights(
-    translator: Translator,
-    pairs: Sequence[AlignedPair],
-    heads: Sequence[AlignmentHead],
-    written: Translation | None = None,
+    translator: Translator, pairs: Sequence[AlignedPair], heads: Sequence[AlignmentHead]
 ) -> Iterator[list[np.ndarray]]:
-    """Yield, for each pair, the weights between its words in each head.
-
-    ``written`` is the translation of the only pair, if the model has written it itself.
-    """
-    sources = [written.source_ids] if written else translator.source.encode_batch([p.source for p in pairs])
-    targets = [written.target_ids] if written else translator.target.encode_batch([p.target for p in pairs])
+    """Yield, for each pair, the weights between its words in each head."""
+    sources = translator.source.encode_batch([pair.source for pair in pairs])
+    targets = translator.target.encode_batch([pair.target for pair in pairs])
     seen = translator.forced(sources, targets)
     for b, pair in enumerate(pairs):
-        tokens = translator.source_spans(written) if written else translator.source.spans(pair.source)
-        columns = words_of_tokens(tokens, pair.source_words)
-        spans = translator.target_spans(written) if written else translator.target.spans(pair.target)
-        rows = words_of_tokens(spans, pair.target_words)
+        columns = words_of_tokens(translator.source.spans(pair.source), pair.source_words)
+        rows = words_of_tokens(translator.target.spans(pair.target), pair.target_words)
         sizes = (rows.shape[1], columns.shape[1])
         yield [merge_tokens(head.weights(seen, b, *sizes), rows, columns) for head in heads]

@@ -31,10 +31,10 @@ from regard.tasks.translate.paragraphs import QUOTES, Inner, Part
 from regard.tasks.translate.placing import TokenWeights, in_order, places_of
 from regard.tasks.translate.spelling import with_usual_spelling
 from regard.tasks.translate.titled_names import read_titled_names, with_salutation
-from regard.text.traced import Span, TracedText, joined
+from regard.text.traced import TracedText, joined
 from regard.text.verbatim import NAME, is_code_word
 
-__all__ = ["ALL", "Places", "Prepared", "Restored", "StandIns", "prepared"]
+__all__ = ["ALL", "Prepared", "StandIns", "prepared"]
 
 # The forms in which a name or a number may stand in a translation.
 Forms = tuple[str, ...]
@@ -55,30 +55,6 @@ _CODES = ("KD3582", "BX7714", "TR4096", "HM2951", "LW6437", "GZ8205")
 _YEARS, _SHORT, _LONG = ("1990", "2012", "1985"), ("30", "45", "17"), ("600", "748", "223")
 # Times that stand for times, with the forms that they may have in a translation.
 _TIMES = (("2:30", "2 h 30", "14:30", "14 h 30"), ("7:15", "7 h 15", "19:15", "19 h 15"))
-
-
-@dataclass(frozen=True)
-class Places:
-    """The text that the model read, and the places of its tokens in the texts of the user.
-
-    ``source`` and ``target`` hold the span of each token in the source and in the translation. ``copied`` are pairs of
-    spans of the source and of the translation that hold the same characters.
-    """
-
-    read: str
-    source: tuple[Span, ...]
-    target: tuple[Span, ...]
-    copied: tuple[tuple[Span, Span], ...] = ()
-
-    def shifted(self, source: int, target: int) -> Places:
-        """Return the places in texts that begin some characters earlier."""
-
-        def moved(spans: Sequence[Span], by: int) -> tuple[Span, ...]:
-            return tuple((start + by, end + by) for start, end in spans)
-
-        ours, theirs = zip(*self.copied, strict=True) if self.copied else ((), ())
-        copied = tuple(zip(moved(ours, source), moved(theirs, target), strict=True))
-        return Places(self.read, moved(self.source, source), moved(self.target, target), copied)
 
 
 @dataclass(frozen=True)
@@ -136,8 +112,8 @@ class Prepared:
         """Return whether what the model wrote has the numbers that it read, or is in a language without the check."""
         return base_language(self.target_language) not in _NUMERALS or has_numbers(self.read.text, text)
 
-    def restored(self, text: str, weights: TokenWeights | None, casing: Casing | None = None) -> Restored:
-        """Return the translation of the part, from the text that the model wrote."""
+    def restored(self, text: str, weights: TokenWeights | None, casing: Casing | None = None) -> TracedText:
+        """Return the translation of the part, traced to the text that the model wrote."""
         out = TracedText(text).stripped()
         marks = self.read.text[-1] if self.lost_mark(text) else self.marks
         if marks is not None:
@@ -157,15 +133,12 @@ class Prepared:
                 out = started(out)
         if self.curly:
             out = out.replaced("'", "’")
-        out, placed = self._with_verbatim(out, text, weights)
+        out = self._with_verbatim(out, text, weights)
         before, after = self.part.before, self.part.after
-        whole = joined([TracedText.added(before, 0), out, TracedText.added(after, len(text))])
-        return Restored(whole, [(inner, (a + len(before), b + len(before))) for inner, (a, b) in placed])
+        return joined([TracedText.added(before, 0), out, TracedText.added(after, len(text))])
 
-    def _with_verbatim(
-        self, out: TracedText, text: str, weights: TokenWeights | None
-    ) -> tuple[TracedText, list[tuple[Inner, Span]]]:
-        """Put the verbatim parts into a translation, and return their spans in it."""
+    def _with_verbatim(self, out: TracedText, text: str, weights: TokenWeights | None) -> TracedText:
+        """Put the verbatim parts into a translation."""
         edits: list[tuple[int, int, Inner, str]] = []
         for inner, forms in self.names:
             name = next((form for form in forms if form in text), forms[0])
@@ -175,15 +148,12 @@ class Prepared:
         for inner, place in zip(self.removed, places_of(self.removed, text, weights, self.read), strict=True):
             at = out.moved([(place, place + 1)])[0][0] if place < len(text) else len(out)
             edits.append((at, at, inner, self._with_spaces(inner, out.text, at)))
-        pieces, placed, last, length = [], [], 0, 0
-        for a, b, inner, written in in_order(edits):
+        pieces, last = [], 0
+        for a, b, _, written in in_order(edits):
             a, b = max(a, last), max(b, last)
             pieces += [out.cut(last, a), TracedText(written, [out.span(a, b)] * len(written))]
-            length += a - last
-            start = length + written.index(inner.text)
-            placed.append((inner, (start, start + len(inner.text))))
-            length, last = length + len(written), b
-        return joined([*pieces, out.cut(last)]) if pieces else out, placed
+            last = b
+        return joined([*pieces, out.cut(last)]) if pieces else out
 
     def _with_spaces(self, inner: Inner, text: str, at: int) -> str:
         """Return a verbatim part with the spaces around it that the text of the user has."""
@@ -201,26 +171,6 @@ class Prepared:
             first, last = places[0], places[-1]
             found[inner] = (core.text[first - 1 : first] == " ", core.text[last + 1 : last + 2] == " ")
         return found
-
-
-@dataclass(frozen=True)
-class Restored:
-    """A translation with everything that it is given back, traced to the text that the model wrote."""
-
-    text: TracedText
-    placed: list[tuple[Inner, Span]]
-
-    def places(self, part: Part, read: TracedText, source: Sequence[Span], target: Sequence[Span]) -> Places:
-        """Return the places of the model's tokens in the part and in its translation."""
-        copied = [((inner.start - part.start, inner.end - part.start), span) for inner, span in self.placed]
-        length, end = len(self.text), part.end - part.start
-        if part.before:
-            copied.append(((0, len(part.before)), (0, len(part.before))))
-        if part.after:
-            first = part.core.span(0, len(part.core))[1] - part.start
-            copied.append(((first, end), (length - len(part.after), length)))
-        spans = read.originals(source, part.start)
-        return Places(read.text, tuple(spans), tuple(self.text.moved(target)), tuple(sorted(copied)))
 
 
 class StandIns(NamedTuple):

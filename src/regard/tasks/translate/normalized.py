@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from regard.tasks.translate.around import ALL, Places, Prepared, StandIns, prepared
+from regard.tasks.translate.around import ALL, Prepared, StandIns, prepared
 from regard.tasks.translate.countries import left_countries
 from regard.tasks.translate.dates import lone_date
 from regard.tasks.translate.long_texts import cut_spans
@@ -18,6 +18,7 @@ from regard.tasks.translate.paragraphs import Inner, Paragraphs, Part, split_tex
 from regard.tasks.translate.placing import TokenWeights
 from regard.tasks.translate.titled_names import lone_salutation
 from regard.tasks.translate.translator import Translation, Translator, joined_parts
+from regard.text.traced import TracedText
 
 __all__ = ["translate_normalized"]
 
@@ -54,7 +55,7 @@ def translate_normalized(
     found = []
     for text, plan, several in zip(texts, plans, fixed, strict=True):
         parts = [next(done) if known is None else known for known in several]
-        found.append(_joined(translator, text, plan, parts))
+        found.append(_joined(text, plan, parts))
     return found
 
 
@@ -261,21 +262,21 @@ def _restored(translator: Translator, one: Prepared, raw: Translation) -> Transl
         is_plain = not left_countries(raw.text)
     if is_plain and not one.changed and not one.lost_mark(raw.text):
         return replace(raw, source=part.source, alternatives=_distinct(raw.text, raw.alternatives))
-    source, target = translator.source.spans(read.text), translator.target_spans(raw)
+    shown = TracedText(raw.text, raw.trace)
     weights = None
     if one.removed and raw.target_ids and translator.attends:
+        source = translator.source.spans(read.text)
         table = translator.token_weights(raw.source_ids, raw.target_ids, len(source))  # (t,s)
-        weights = TokenWeights(table, read.originals(source), target)
+        weights = TokenWeights(table, read.originals(source), shown.moved(translator.target_spans(raw)))
     casing = translator.casings[1]
     best = one.restored(raw.text, weights, casing)
     others = tuple(
-        (one.restored(text, None, casing).text.text if one.is_complete(text) else text, score)
+        (one.restored(text, None, casing).text if one.is_complete(text) else text, score)
         for text, score in raw.alternatives
     )
-    places = best.places(part, read, source, target)
-    others = _distinct(best.text.text, others)
-    texts = {"source": part.source, "text": best.text.text, "alternatives": others}
-    return replace(raw, **texts, copied_spans=(), places=places)
+    trace = tuple(shown.originals(best.spans))
+    others = _distinct(best.text, others)
+    return replace(raw, source=part.source, text=best.text, alternatives=others, trace=trace)
 
 
 def _distinct(best: str, others: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
@@ -291,7 +292,7 @@ def _distinct(best: str, others: Iterable[tuple[str, float]]) -> tuple[tuple[str
     return tuple(scores.items())
 
 
-def _joined(translator: Translator, text: str, plan: Paragraphs, parts: list[Translation]) -> Translation:
+def _joined(text: str, plan: Paragraphs, parts: list[Translation]) -> Translation:
     """Join the translations of the parts of a text, with the white space around them."""
     if not parts:
         return Translation(text, text, 0.0, [], [])
@@ -299,11 +300,8 @@ def _joined(translator: Translator, text: str, plan: Paragraphs, parts: list[Tra
     whole = joined_parts(text, parts, gaps)
     if not plan.lead and not last:
         return whole
-    if len(parts) == 1 and whole.target_ids:
-        one, start = parts[0], plan.parts[0].start
-        places = one.places or Places(
-            one.source, tuple(translator.source_spans(one)), tuple(translator.target_spans(one))
-        )
-        whole = replace(whole, places=places.shifted(start, len(plan.lead)))
     texts = tuple((f"{plan.lead}{words}{last}", score) for words, score in whole.alternatives)
-    return replace(whole, text=f"{plan.lead}{whole.text}{last}", alternatives=texts)
+    shown = TracedText.added(plan.lead, 0) + TracedText(whole.text, whole.trace)
+    shown += TracedText.added(last, len(whole.written))
+    trace = tuple(shown.spans) if whole.written else None
+    return replace(whole, text=shown.text, alternatives=texts, trace=trace)

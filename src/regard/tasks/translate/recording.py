@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from regard.capture import Recording
 from regard.errors import ArgumentError
-from regard.tasks.translate.long_texts import spaced
 from regard.tasks.translate.translator import Translation, Translator
 
 __all__ = ["recorded"]
@@ -38,6 +37,10 @@ def recorded(translator: Translator, translation: Translation) -> Recording:
 
 
 def _sentence(translator: Translator, translation: Translation) -> Recording:
-    text = translation.places.read if translation.places else spaced(translation.source)
+    text = translation.read
     source = [text[a:b] for a, b in translator.source.spans(text)]
-    return translator.recording(source, translation.source_ids, translation.target_ids)
+    seen = translator.recording(source, translation.source_ids, translation.target_ids)
+    notes = translation.notes
+    if put_in := [row.text for row in translator.rows(translation) if row.mark]:
+        notes.append(f"copied or put in place of what it wrote, without weights: {' '.join(put_in)}")
+    return Recording([replace(record, note="; ".join(notes)) for record in seen]) if notes else seen

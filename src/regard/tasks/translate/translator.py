@@ -14,7 +14,14 @@ from regard.errors import ArgumentError
 from regard.metrics import is_chinese
 from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, checked_texts
-from regard.tasks.text_generation import Span, TextGenerator, batches_by_length, options_with, spelled
+from regard.tasks.text_generation import (
+    ShownText,
+    Span,
+    TextGenerator,
+    batches_by_length,
+    options_with,
+    spelled,
+)
 from regard.tasks.translate.alignment_head import AlignmentHead, alignment_head_of, checked_alignment_head
 from regard.tasks.translate.casing import Casing
 from regard.tasks.translate.long_texts import cut_text, is_endless, spaced
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
 
     from regard.capture import Recording
     from regard.tasks.translate.alignment import WordAlignment
-    from regard.tasks.translate.around import Places
+    from regard.tasks.written_words import ShownWord
 
 __all__ = ["Translation", "Translator"]
 
@@ -49,21 +56,31 @@ class Translation:
     score: float
     source_ids: list[int]
     target_ids: list[int]
-    # Of the target tokens, where unknown words were copied into the text.
-    copied_spans: tuple[Span, ...] = ()
     alternatives: tuple[tuple[str, float], ...] = ()  # the next best texts, each with its score
     # The sentences of a text, and the pieces of a long sentence.
     parts: tuple[Translation, ...] = ()
     # At the greatest length, before the model ended the sentence.
     cut_off: bool = False
-    # Of the tokens, where the model read or wrote other characters than these.
-    places: Places | None = None
+    # The text that the model read and the text of the tokens that it wrote, which are empty if all was copied.
+    read: str = ""
+    written: str = ""
+    # The spans of the tokens in ``written``, where unknown words were copied into it.
+    token_spans: tuple[Span, ...] = ()
+    # The span in ``written`` of each character of ``text``, if they differ.
+    trace: tuple[Span, ...] | None = None
 
     @property
     def written_parts(self) -> tuple[Translation, ...]:
         """The parts of a text that are not empty, or the translation itself."""
         parts = self.parts or (self,)
         return tuple(part for part in parts if part.text.strip() and part.source.strip())
+
+    @property
+    def notes(self) -> list[str]:
+        """What the model read and wrote, where it differs from the source and the text of one sentence."""
+        from regard.tasks.written_words import text_notes
+
+        return text_notes(read=(self.read, self.source), wrote=(self.written, self.text)) if self.read else []
 
     def lines(self, *, scores: bool = False) -> list[str]:
         """Return the text and its alternatives, with their scores if asked."""
@@ -164,8 +181,8 @@ class Translator(TextGenerator):
         """Translate texts that are short enough for the model."""
         # An empty text stays empty, because a model would invent a translation. A word without end is copied.
         found = [Translation(text, text if is_endless(text) else "", 0.0, [], []) for text in texts]
-        for place, ids, hypotheses in self._decoded(texts, numbers, options, batch_size):
-            found[place] = self._translation(texts[place], ids, hypotheses)
+        for place, ids, hypotheses, shown in self._decoded(texts, numbers, options, batch_size):
+            found[place] = self._translation(texts[place], ids, hypotheses, shown)
         return found
 
     def _searched(
@@ -174,26 +191,34 @@ class Translator(TextGenerator):
         """Return each complete hypothesis of a search for short texts, the best first."""
         options = replace(options, n_best=options.beams)
         found: list[list[Translation]] = [[] for _ in texts]
-        for place, ids, hypotheses in self._decoded(texts, numbers, options, batch_size):
-            complete = [one for one in hypotheses if one.ended]
-            found[place] = [self._translation(texts[place], ids, [one]) for one in complete]
+        for place, ids, hypotheses, shown in self._decoded(texts, numbers, options, batch_size):
+            found[place] = [
+                self._translation(texts[place], ids, [one], [words])
+                for one, words in zip(hypotheses, shown, strict=True)
+                if one.ended
+            ]
         return found
 
     def _decoded(
         self, texts: list[str], numbers: list[int], options: DecodingOptions, batch_size: int | None
-    ) -> Iterator[tuple[int, list[int], list[Hypothesis]]]:
-        """Yield the place of each text that has words, its token ids and its hypotheses."""
+    ) -> Iterator[tuple[int, list[int], list[Hypothesis], list[ShownText]]]:
+        """Yield the place of each text that has words, its token ids, its hypotheses and their texts."""
         self.model.eval()
         said = [i for i, text in enumerate(texts) if text.strip() and not is_endless(text)]
         encoded = dict(zip(said, self.source.encode_batch([texts[i] for i in said]), strict=True))
         for batch in batches_by_length([len(encoded[i]) for i in said], batch_size):
             places = [said[i] for i in batch]
             several = self.decoded([encoded[i] for i in places], [numbers[i] for i in places], options)
+            sources = [(texts[i], encoded[i]) for i in places]
+            shown = [
+                [self._readable(*source, one.tokens) for one in hypotheses]
+                for source, hypotheses in zip(sources, several, strict=True)
+            ]
             if getattr(self.model.config, "copy", False):
                 from regard.tasks.copied_words import with_whole_words
 
-                several = with_whole_words(self, [(texts[i], encoded[i]) for i in places], several)
-            yield from zip(places, [encoded[i] for i in places], several, strict=True)
+                shown = with_whole_words(self, sources, several, shown)
+            yield from zip(places, [encoded[i] for i in places], several, shown, strict=True)
 
     @property
     def longest(self) -> int:
@@ -204,46 +229,57 @@ class Translator(TextGenerator):
         """Cut a long text into pieces that are translated one by one."""
         return cut_text(text, self.source, self.longest, "" if is_chinese(self.source_language) else " ")
 
-    def _translation(self, text: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
-        readable = [self._readable(text, ids, one.tokens) for one in hypotheses]
-        others = tuple((words, one.score) for (words, _), one in zip(readable, hypotheses, strict=True))[1:]
-        best, (words, spans) = hypotheses[0], readable[0]
-        written = (best.tokens, tuple(spans), others)
-        return Translation(text, words, best.score, ids, *written, cut_off=not best.ended)
+    def _translation(
+        self, text: str, ids: list[int], hypotheses: list[Hypothesis], shown: list[ShownText]
+    ) -> Translation:
+        best, words = hypotheses[0], shown[0]
+        others = tuple(
+            (other.text.text, one.score) for other, one in zip(shown[1:], hypotheses[1:], strict=True)
+        )
+        return Translation(
+            text,
+            words.text.text,
+            best.score,
+            ids,
+            best.tokens,
+            alternatives=others,
+            cut_off=not best.ended,
+            read=text.lower() if self.source.lowercase else text,
+            written=words.written,
+            token_spans=tuple(words.tokens),
+            trace=tuple(words.text.spans) if words.text.text != words.written else None,
+        )
 
-    def _readable(self, source: str, source_ids: list[int], target_ids: list[int]) -> tuple[str, list[Span]]:
-        """Return the text, with unknown words copied from the source, and the spans of the tokens if there are any."""
+    def _readable(self, source: str, source_ids: list[int], target_ids: list[int]) -> ShownText:
+        """Return the text of tokens, with unknown words copied from the source."""
         if self.target.unk is None or self.target.unk not in target_ids or not self.attends:
-            return self.target.decode(target_ids), []
+            return ShownText.of(self.target.decode(target_ids))
         copied = self._looked_at(source, source_ids, target_ids)
         pieces = [
             piece.replace(UNKNOWN_SIGN, copied[place]) if number == self.target.unk else piece
             for place, (number, piece) in enumerate(zip(target_ids, self.pieces_of(target_ids), strict=True))
         ]
-        return spelled(pieces)
+        return ShownText.of(*spelled(pieces))
 
     @functools.cached_property
     def casings(self) -> tuple[Casing, Casing]:
         """The usual case of the words of the source and of the target language."""
         return Casing(self.source), Casing(self.target)
 
-    def source_spans(self, translation: Translation) -> list[Span]:
-        """Return the character span of each source token in the source of a translation."""
-        if translation.places is not None:
-            return list(translation.places.source)
-        return self.source.spans(spaced(translation.source))
-
     def target_spans(self, translation: Translation) -> list[Span]:
-        """Return the character span of each target token in the text of a translation.
+        """Return the character span of each target token in the text that the model wrote.
 
         The tokens may differ from those that the vocabulary gives for the text, because the model generated them.
         """
-        text, ids = translation.text, translation.target_ids
-        if translation.places is not None:
-            return list(translation.places.target)
-        if translation.copied_spans:
-            return list(translation.copied_spans)
-        return self.spans_of(text, ids)
+        return list(translation.token_spans) or self.spans_of(translation.written, translation.target_ids)
+
+    def rows(self, translation: Translation) -> list[ShownWord]:
+        """Return the words of one sentence that the model wrote, and those that were copied or replaced."""
+        from regard.tasks.written_words import shown_words
+
+        written = translation.written
+        tokens = self.target_spans(translation) if written else []
+        return shown_words(translation.text, translation.trace, written, tokens, translation.source)
 
     def _looked_at(self, source: str, source_ids: list[int], target_ids: list[int]) -> list[str]:
         """Return, for each target token, the source token with the largest attention weight."""
