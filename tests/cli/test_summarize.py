@@ -69,7 +69,7 @@ def test_attention_tells_where_each_word_is_from(model, paper):
 
 def test_json_has_the_origins_with_attention_only(model, paper):
     plain = json.loads(summarize(model, paper, "--json").stdout)
-    assert set(plain) == {"source", "summary", "score", "cut_off"}
+    assert set(plain) == {"source", "summary", "score", "cut_off", "far_from_training"}
     values = json.loads(summarize(model, paper, "--json", "--attention").stdout)
     assert values["summary"] == plain["summary"]
     for origin in values["origins"]:

@@ -12,7 +12,7 @@ import typer
 
 from regard.cli import streams
 from regard.cli.cut_results import CutResults
-from regard.cli.environment import ClosedStream
+from regard.cli.environment import ClosedStream, say
 from regard.cli.language_notice import LanguageNotice
 from regard.errors import ArgumentError, FileError, renamed
 
@@ -65,12 +65,14 @@ def summarize(
     output = streams.Output(as_json, n_best > 1, attention, save_attention, look, title)
     chunks = _input_texts(text, file, batch_size)
     long_texts, cut = streams.LongTexts(), CutResults("summary", "summaries")
+    far: list[Any] = []
     notice = LanguageNotice("was trained on texts in")
 
     def predict(summarizer: Any, texts: list[str], first: int) -> list[Any]:
         problem = f"texts have more than {summarizer.encoder.most} tokens: their end was not read"
         notice.check(texts, summarizer.language, first)
         found = summarizer.summarize(texts, options, first=first, batch_size=batch_size)
+        far.extend(one.far for one in found if one.source.strip())
         limit = f"{summarizer.longest_summary} tokens: allow more with --max-length"
         limit = limit if max_length is None else f"--max-length {max_length}"
         cut.count(found, [one.ended for one in found], limit)
@@ -79,7 +81,18 @@ def summarize(
     places = {"model": model, "device": device, "out": out, "read": file}
     streams.predict_texts("summarize", predict, chunks, output, **places)
     long_texts.report()
+    if not notice.is_said:  # a text in another language is unlike those of the training too
+        _report_far(far)
     cut.report()
+
+
+def _report_far(far: list[bool | None]) -> None:
+    """Say on standard error how many texts are unlike those that the model was trained on."""
+    if not any(far):
+        return
+    which = "the text is" if len(far) == 1 else f"{sum(map(bool, far)):,} of {len(far):,} texts are"
+    what = "its summary" if len(far) == 1 else "their summaries"
+    say(f"{which} unlike those that the model was trained on: {what} may be wrong")
 
 
 def _input_texts(texts: list[str] | None, file: Path | None, batch_size: int | None) -> Iterable[list[str]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
+import json
 import re
 
 import pytest
@@ -12,6 +14,7 @@ from regard.tasks.summarize import Summarizer
 from regard.tasks.summarize.task import SAMPLE_ABSTRACTS
 from regard.tasks.summarize.words import words_of
 from support.command_line import run_here
+from support.paths import data_folder
 
 CITE_GUARD = (
     "Large language models invent references. CiteGuard is a retrieval-augmented agent that verifies citations in "
@@ -87,3 +90,53 @@ def test_a_text_in_another_language_is_told_in_one_line():
 def test_a_rare_name_is_written_whole(titles: Summarizer):
     (found,) = titles.summarize([CITE_GUARD])
     assert "CiteGuard" in found.text
+
+
+BUDGET = (
+    "The city council voted on Tuesday to close the Marlow Street bridge for eighteen months while its rusty steel "
+    "cables are replaced. Drivers will have to cross the river two miles north. The mayor said that taxpayers would "
+    "not pay for the repairs, but several residents doubted it."
+)
+
+
+def test_a_text_of_another_field_is_told_in_one_line():
+    words = ["--beams", "1", "--max-length", "4"]
+    one = run_here("summarize", BUDGET, *words)
+    assert [line for line in one.stderr.splitlines() if "unlike" in line] == [
+        "regard: the text is unlike those that the model was trained on: its summary may be wrong"
+    ]
+    two = run_here("summarize", CITE_GUARD, BUDGET, "--json", *words)
+    assert [json.loads(line)["far_from_training"] for line in two.stdout.splitlines()] == [False, True]
+    told = [line for line in two.stderr.splitlines() if "unlike" in line]
+    assert told == [
+        "regard: 1 of 2 texts are unlike those that the model was trained on: their summaries may be wrong"
+    ]
+    # A text in another language is told once.
+    assert "unlike" not in run_here("summarize", "今天天气很好，我们去公园散步。", *words).stderr
+    assert "unlike" not in run_here("summarize", CITE_GUARD, *words).stderr
+
+
+def test_the_field_is_told_from_others_on_texts_that_it_was_not_chosen_on(titles: Summarizer):
+    """Even lines of the validation abstracts chose the limit."""
+
+    def share(texts):
+        return sum(map(bool, map(titles.is_far, texts))) / len(texts)
+
+    def lines(name):
+        return (
+            gzip.decompress((data_folder(name.split("/")[0]).parent / name).read_bytes())
+            .decode()
+            .splitlines()
+        )
+
+    abstracts = [line.split("\t")[2] for line in lines("acl_titles/valid.tsv.gz")[1::2]]
+    assert share(abstracts) <= 0.01
+    assert share([abstract.split(". ")[0] for abstract in abstracts]) <= 0.02
+    reviews = [line.split("\t")[3] for line in lines("imdb/test.tsv.gz")]
+    assert share(reviews[::10]) > 0.9
+    articles = json.loads("".join(lines("squad/valid.json.gz")))["data"]
+    assert share([one["context"] for article in articles for one in article["paragraphs"]]) > 0.95
+    speech = [line for line in lines("tiny_shakespeare/input.txt.gz") if line]
+    assert share([" ".join(speech[start : start + 15]) for start in range(0, 6000, 15)]) > 0.95
+    news = [line.split("\t")[0] for line in lines("long_sentences/ntrex.en-fr.tsv.gz")]
+    assert share([" ".join(news[start : start + 6]) for start in range(0, len(news), 6)]) > 0.9

@@ -10,6 +10,7 @@ from regard.decoding import Hypothesis
 from regard.errors import ArgumentError, DtypeError, FileError, UnknownArgumentError
 from regard.tasks.summarize import Summarizer
 from regard.tasks.summarize.capitals import with_capitals
+from regard.tasks.summarize.data import embedded_rows
 from regard.tasks.summarize.heuristics import central_sentences, first_words
 from regard.tasks.summarize.origins import SummaryWeights, WordOrigin
 from support.summarizers import TEXT, small_summarizer
@@ -152,6 +153,31 @@ def test_spaces_and_line_ends_make_no_difference():
     assert plain.source_ids == spaced.source_ids
 
 
+def test_a_line_break_of_html_is_read_as_spaces():
+    summarizer = small_summarizer()
+    (found,) = summarizer.summarize([TEXT.replace("  ", "<br /><br />")], max_length=6)
+    assert "<" not in found.read
+    (weights,) = summarizer.word_weights(found)
+    assert not {"<", "br", "/", ">"} & set(weights.column_words)
+    # Also where the tokens of the marks are fewer than those of the spaces.
+    assert summarizer.summarize(["<br />" * 9 + "tools"], max_length=3)[0].read.strip() == "tools"
+
+
+def test_a_model_without_a_field_does_not_judge():
+    (found,) = small_summarizer().summarize([TEXT], max_length=3)
+    assert (found.far, found.to_json()["far_from_training"]) == (None, None)
+
+
+def test_a_training_measures_its_field(tmp_path):
+    settings = {"embedded": 1500, "vocabulary_size": 400, "width": 16, "heads": 2, "steps": 2}
+    tasks.train("summarize", {**settings, "validate_texts": 20}, tmp_path, show=False)
+    summarizer = Summarizer.load(tmp_path)
+    assert summarizer.field.limit >= 3
+    report, *_ = (text for text, _ in embedded_rows(7, "test", 1))
+    assert not summarizer.is_far(report)
+    assert summarizer.is_far("Hypertension is a leading cause of cardiovascular death in older adults. " * 4)
+
+
 def test_an_empty_text_has_an_empty_summary():
     summarizer = small_summarizer()
     first, second = summarizer.summarize(["  \n", TEXT], max_length=4)
@@ -229,7 +255,16 @@ def test_a_saved_summariser_writes_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("max_tokens", 0), ("max_summary", "many"), ("test_share", 1.5), ("test_seed", None)]
+    ("name", "value"),
+    [
+        ("max_tokens", 0),
+        ("max_summary", "many"),
+        ("test_share", 1.5),
+        ("test_seed", None),
+        ("field", {"frequent": 3}),
+        ("field", {"frequent": 3, "share": float("nan"), "deviation": 0.1, "limit": 3}),
+        ("field", {"frequent": -1, "share": 0.1, "deviation": 0.1, "limit": 3}),
+    ],
 )
 def test_wrong_settings_of_a_saved_model_are_named(name, value, tmp_path):
     small_summarizer().save(tmp_path)

@@ -15,6 +15,7 @@ from regard.maps import Record
 from regard.tasks.copied_tokens import TokenOrigin, token_origins
 from regard.tasks.summarize.data import with_first_space
 from regard.tasks.summarize.summarizer import Summarizer, Summary
+from regard.tasks.text_encoder import without_line_breaks
 from regard.tasks.text_generation import Span
 from regard.tasks.written_words import json_rows, read_words, shown_words, word_weights
 
@@ -128,7 +129,7 @@ def summary_weights(summarizer: Summarizer, summary: Summary) -> list[SummaryWei
     """
     if not summary.target_ids or not summary.text:
         return []
-    read = with_first_space(summary.source)
+    read = without_line_breaks(with_first_space(summary.source))
     tokens = summarizer.encoder.spans(read)
     pieces = summarizer.spans_of(summary.written, summary.target_ids)
     columns = read_words(read, tokens)

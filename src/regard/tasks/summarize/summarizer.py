@@ -17,7 +17,8 @@ from regard.tasks.bundle import Bundle, checked_texts
 from regard.tasks.copied_words import with_whole_words
 from regard.tasks.summarize.capitals import with_capitals
 from regard.tasks.summarize.data import with_first_space
-from regard.tasks.text_encoder import TextEncoder
+from regard.tasks.summarize.words import Field, listed_words
+from regard.tasks.text_encoder import TextEncoder, without_line_breaks
 from regard.tasks.text_generation import ShownText, Span, TextGenerator, batches_by_length, options_with
 from regard.tasks.written_words import text_notes
 from regard.text import Vocabulary
@@ -54,6 +55,8 @@ class Summary:
     cut_off: bool = False
     # Whether the model ended the summary before its greatest length.
     ended: bool = True
+    # Whether the text is unlike those of the training, or None if the model does not know its field.
+    far: bool | None = None
     # The text that the model read and the one that it wrote, which may be in lower case.
     read: str = ""
     written: str = ""
@@ -73,7 +76,7 @@ class Summary:
     def to_json(self, attention: Sequence[SummaryWeights] | None = None) -> dict[str, Any]:
         """Return the summary as a JSON object, with the origin of each word and the attention if given."""
         values: dict[str, Any] = {"source": self.source, "summary": self.text}
-        values |= {"score": round(self.score, 4), "cut_off": self.cut_off}
+        values |= {"score": round(self.score, 4), "cut_off": self.cut_off, "far_from_training": self.far}
         if self.alternatives:
             others = [{"summary": text, "score": round(score, 4)} for text, score in self.alternatives]
             values["alternatives"] = others
@@ -136,7 +139,7 @@ class Summarizer(TextGenerator):
             batch_size = whole_number("batch_size", batch_size, least=1)
         self.model.eval()
         encoded = self.encoder.encode([with_first_space(text) for text in texts])
-        found = [Summary(text, "", 0.0, [], []) for text in texts]
+        found = [Summary(text, "", 0.0, [], [], far=self.is_far(text)) for text in texts]
         said = [place for place, (ids, _) in enumerate(encoded) if ids]
         for batch in batches_by_length([len(encoded[place][0]) for place in said], batch_size):
             places = [said[i] for i in batch]
@@ -153,7 +156,7 @@ class Summarizer(TextGenerator):
 
     def _as_read(self, text: str, ids: list[int]) -> str:
         """Return the part of a text that the model reads, as its vocabulary has it."""
-        read = with_first_space(text)
+        read = without_line_breaks(with_first_space(text))
         read = read[: self.vocabulary.spans(read)[len(ids) - 1][1]]
         return read.lower() if self.target.lowercase else read
 
@@ -163,12 +166,23 @@ class Summarizer(TextGenerator):
         return language_of_words(self._training_words[:100])
 
     @functools.cached_property
+    def field(self) -> Field | None:
+        """The field of the texts that the model was trained on, if it is known."""
+        values = self.extra.get("field")
+        return None if values is None or self.common is None else Field.checked(values)
+
+    @functools.cached_property
+    def _ranks(self) -> dict[str, int]:
+        return {word: rank for rank, word in enumerate(self._training_words)}
+
+    def is_far(self, text: str) -> bool | None:
+        """Return whether a text is unlike those of the training, or None if their field is not known."""
+        return None if self.field is None else self.field.is_far(text, self._ranks)
+
+    @functools.cached_property
     def _training_words(self) -> list[str]:
         """The words that are not rare in the training, the most frequent first."""
-        common = self.common
-        return (
-            [] if common is None else [common.decode([i]) for i in range(len(common.specials), len(common))]
-        )
+        return [] if self.common is None else listed_words(self.common)
 
     @functools.cached_property
     def _word_table(self) -> WordTable | None:
@@ -229,6 +243,7 @@ class Summarizer(TextGenerator):
             alternatives=tuple(others),
             cut_off=cut,
             ended=best.ended,
+            far=self.is_far(text),
             read=read,
             written=shown[0].written,
             trace=tuple(readable[0].spans),
@@ -284,6 +299,8 @@ class Summarizer(TextGenerator):
             for name in ("max_tokens", "max_summary"):
                 whole_number(name, settings.get(name, 1), least=1)
             checked_test_part(settings)
+            if settings.get("field") is not None:
+                Field.checked(settings["field"])
         except ArgumentError as error:
             raise bundle.reject(str(error)) from None
         common = bundle.vocabulary("common_words") if bundle.has_vocabulary("common_words") else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from regard.tasks.summarize.data import SummaryData, prepare, run_files
 from regard.tasks.summarize.evaluation import SummaryReport, evaluate_summarizers
 from regard.tasks.summarize.settings import SummaryEvaluationSettings, SummarySettings
 from regard.tasks.summarize.summarizer import Summarizer
+from regard.tasks.summarize.words import Field, listed_words
 from regard.text import Batch, PairData
 
 __all__ = ["SummarizeTask", "SummaryObjective"]
@@ -110,6 +112,8 @@ class SummaryObjective(BatchedObjective):
     def __init__(self, task: Task, settings: SummarySettings, data: SummaryData):
         super().__init__(task, settings, data)
         self.valid = data.valid[: settings.validate_texts]
+        ranks = {word: rank for rank, word in enumerate(listed_words(data.common))}
+        self.field = Field.of([text for text, _ in data.valid], ranks)
         limits: dict[str, Any] = {
             "max_tokens": settings.max_tokens,
             "max_target_tokens": 10 * settings.max_summary,
@@ -137,6 +141,8 @@ class SummaryObjective(BatchedObjective):
         """Return the model as a summariser."""
         s = self.settings
         extra: dict[str, Any] = {"max_tokens": s.max_tokens, "max_summary": s.max_summary}
+        if self.field is not None:
+            extra["field"] = asdict(self.field)
         if s.test_share:
             extra |= {"test_share": s.test_share, "test_seed": s.test_seed}
         return Summarizer(model, self.data.vocabulary, extra, self.data.common)
