@@ -519,6 +519,23 @@ def test_records_are_kept_on_the_given_device():
     assert seen[0].map._source.ready.q.device.type == "cpu"
 
 
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Plain(), Plain()])
+
+    def forward(self, *args, **kwargs):
+        return [layer(*args, **kwargs) for layer in self.layers]
+
+
+def test_a_tensor_that_several_maps_share_counts_once():
+    q, k, v = qkv()
+    bias = torch.randn(1, H, q.shape[2], k.shape[2])
+    one, _ = seen_of(Plain(), q, k, v, attn_mask=bias)
+    two, _ = seen_of(Twice(), q, k, v, attn_mask=bias)
+    assert two.nbytes == 2 * one.nbytes - bias.nbytes
+
+
 def test_records_past_the_memory_budget_are_dropped_with_a_warning():
     model, x = encoder(3), torch.randn(B, Q, 2 * D)
     whole, out = seen_of(model, x)

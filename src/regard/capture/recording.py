@@ -17,6 +17,7 @@ from regard.maps import AttentionMap
 from regard.maps.picture_maps import PictureMap
 from regard.maps.record_files import load_records, save_records
 from regard.maps.records import Record
+from regard.maps.storage import bytes_held
 from regard.shapes import axes
 
 if TYPE_CHECKING:
@@ -186,8 +187,8 @@ class Recording(RecordStatistics):
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes of all maps. A tensor that several maps share is counted for each."""
-        return sum(record.map.nbytes for record in self.records)
+        """The number of bytes of all maps. A tensor that several maps share, such as the bias of T5, counts once."""
+        return bytes_held(*(record.map._source for record in self.records))
 
     @property
     def dropped(self) -> list[str]:

@@ -78,16 +78,18 @@ def read_file(
     return header, tensors
 
 
-def bytes_held(source: Source) -> int:
-    """Return the number of bytes of the tensors that a source holds."""
-    if isinstance(source, HeadMean | Selected):
-        return bytes_held(source.source)
-    if isinstance(source, ImageWindows):
-        return bytes_held(source.source)
+def bytes_held(*sources: Source) -> int:
+    """Return the number of bytes of the tensors that sources hold, where each tensor counts once."""
+    return sum({x.data_ptr(): x.nbytes for source in sources for x in _tensors_held(source)}.values())
+
+
+def _tensors_held(source: Source) -> list[Tensor]:
+    if isinstance(source, HeadMean | Selected | ImageWindows):
+        return _tensors_held(source.source)
     if isinstance(source, Stored):
-        return source.values.nbytes
+        return [source.values]
     if isinstance(source, Unrecorded):
-        return 0
+        return []
     assert isinstance(source, Recomputed)
     parts = [source.ready.q, source.ready.k, source.ready.v, source._lse, source._fine]
     if source.mask is not None:
@@ -95,7 +97,7 @@ def bytes_held(source: Source) -> int:
         source.mask.map_tensors(lambda x: parts.append(x) or x)
     if source.bias is not None:
         parts += _bias_tensors(source.bias)
-    return sum(x.nbytes for x in parts if x is not None)
+    return [x for x in parts if x is not None]
 
 
 def _bias_tensors(bias: Bias) -> list[Tensor]:

@@ -2,9 +2,11 @@
 
 import itertools
 import threading
+from types import FunctionType
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
@@ -53,7 +55,7 @@ class Counting(TorchFunctionMode):
     calls = 0
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        self.calls += func is torch.nn.functional.scaled_dot_product_attention
+        self.calls += func is F.scaled_dot_product_attention
         return func(*args, **(kwargs or {}))
 
 
@@ -189,6 +191,39 @@ def test_a_patch_over_compiled_calls_is_kept():
         assert len(calls) == 1
     finally:
         nn.Module.__call__ = original
+
+
+@pytest.mark.parametrize("changed", ["nothing", "attention", "name"])
+def test_multi_head_attention_of_torch_is_recorded_under_patches_and_in_nested_captures(changed, monkeypatch):
+    model, x = nn.MultiheadAttention(6, 2, batch_first=True), torch.randn(B, Q, 6)
+    expected, weights = model(x, x, x, average_attn_weights=False)
+    fused, forward, calls = F.scaled_dot_product_attention, F.multi_head_attention_forward, []
+
+    def patch(*args, **kwargs):
+        calls.append(args)
+        return fused(*args, **kwargs)
+
+    if changed == "attention":
+        monkeypatch.setattr(F, "scaled_dot_product_attention", patch)
+    elif changed == "name":
+        # Another version of torch might call its attention by another name.
+        names = (
+            "other" if name == "scaled_dot_product_attention" else name for name in forward.__code__.co_names
+        )
+        others = {**forward.__globals__, "other": patch}
+        other = FunctionType(
+            forward.__code__.replace(co_names=tuple(names)), others, forward.__name__, forward.__defaults__
+        )
+        others["multi_head_attention_forward"] = other
+        monkeypatch.setattr(F, "multi_head_attention_forward", other)
+    with regard.capture(model) as alone:
+        output, _ = model(x, x, x, need_weights=False)
+    with regard.capture(model) as outer, regard.capture(model) as inner:
+        model(x, x, x, need_weights=False)
+    assert len(calls) == (0 if changed == "nothing" else 2)
+    torch.testing.assert_close(output, expected, atol=1e-6, rtol=0)
+    for seen in (alone, outer, inner):
+        torch.testing.assert_close(seen[0].map[:], weights, atol=1e-6, rtol=0)
 
 
 def test_nested_captures_each_record_their_own_layers():

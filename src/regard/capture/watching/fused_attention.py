@@ -61,14 +61,17 @@ class FusedAttention:
         """Whether :func:`regard.attention` runs now."""
         return self._regard_sums is not None
 
-    def call_sdpa(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Call ``F.scaled_dot_product_attention`` and record the call."""
+    def call_sdpa(self, func: Any, args: tuple, kwargs: dict[str, Any], *, in_order: bool = False) -> Any:
+        """Call ``F.scaled_dot_product_attention`` and record the call.
+
+        ``in_order`` says that the axes are known to be ``(b,h,n,d)``, the order of torch.
+        """
         if self._regard_sums is not None or not self._stack.is_in_forward_pass:
             return func(*args, **kwargs)
         if args and is_wrapper(args[0]) and not (args[0].is_nested or is_fake(args[0])):
             with self._on_wrappers():
                 return func(*args, **kwargs)
-        call = self._read(args, kwargs)
+        call = self._read(args, kwargs, in_order)
         if call is None:
             # Raises torch's error if torch rejects the arguments too.
             result = func(*args, **kwargs)
@@ -87,11 +90,12 @@ class FusedAttention:
         self._log.record(recorded)
         return result
 
-    def _read(self, args: tuple, kwargs: dict[str, Any]) -> AttentionCall | None:
+    def _read(self, args: tuple, kwargs: dict[str, Any], in_order: bool) -> AttentionCall | None:
         """Read a call with these arguments. Returns None where they cannot be read."""
         refuse_transforms(*args, *kwargs.values())
         try:
-            return read_sdpa_function(*args, **kwargs, **self._axes(*args, **kwargs))
+            axes = {} if in_order else self._axes(*args, **kwargs)
+            return read_sdpa_function(*args, **kwargs, **axes)
         except CaptureError:
             raise
         except (TypeError, RuntimeError, AttributeError, IndexError):

@@ -10,9 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch._C._functorch import peek_interpreter_stack
 from torch._ops import HigherOrderOperator
@@ -106,6 +108,17 @@ class FunctionMode(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             return used.are_in(args)
 
+    def _may_report_inner_attention(self, func: FunctionType, kwargs: dict[str, Any]) -> bool:
+        """Whether the fused attention in ``F.multi_head_attention_forward`` is all that has to be seen of a call."""
+        if kwargs.get("need_weights") is not False:
+            return False
+        if "scaled_dot_product_attention" not in func.__code__.co_names:
+            return False
+        # A mode of another capture has to see the call of the function itself.
+        if torch._C._len_torch_function_stack() or self.session in _HERE.operations.sessions:
+            return False
+        return not self.session.handwritten.follows
+
     def _call_and_report(self, func: Any, kind: FunctionKind, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Call a function that may concern scores, and report its operations to the session."""
         session = self.session
@@ -116,6 +129,8 @@ class FunctionMode(TorchFunctionMode):
             with torch._C.DisableTorchFunction():
                 session.handwritten.note_shared_memory(args[0])
             return func(*args, **kwargs)
+        if func is F.multi_head_attention_forward and self._may_report_inner_attention(func, kwargs):
+            return _reporting_inner_attention(func, session)(*args, **kwargs)
         predicted = None
         # Inside a traced module all operations are reported already, and a prediction would repeat one.
         if session not in _HERE.operations.sessions:
@@ -155,6 +170,21 @@ def remove_ended_modes() -> None:
     for mode in stack[first:]:
         if type(mode) is not _EndedFunctionMode:
             torch._C._push_on_torch_function_stack(mode)
+
+
+def _reporting_inner_attention(func: FunctionType, session: Observer) -> FunctionType:
+    """Return a copy of ``F.multi_head_attention_forward`` in which the call of fused attention is reported.
+
+    What that function calls passes through no function mode, and watching its thirty operations one by one takes as
+    long as a small call itself. The copy differs in one of its global names, so that torch's own function stays as it
+    is.
+    """
+
+    def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Any:
+        return session.call_sdpa(F.scaled_dot_product_attention, args, kwargs, in_order=True)
+
+    names = {**func.__globals__, "scaled_dot_product_attention": scaled_dot_product_attention}
+    return FunctionType(func.__code__, names, func.__name__, func.__defaults__, func.__closure__)
 
 
 def idle_session() -> Observer | None:

@@ -30,7 +30,7 @@ class Observer(Protocol):
         """Note that the call of a module has ended."""
         ...
 
-    def call_sdpa(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def call_sdpa(self, func: Any, args: tuple, kwargs: dict[str, Any], *, in_order: bool = False) -> Any:
         """Call ``F.scaled_dot_product_attention``, record the call and return its result."""
         ...
 

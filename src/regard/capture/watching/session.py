@@ -141,9 +141,9 @@ class Session:
 
     # ---- functions and operations
 
-    def call_sdpa(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def call_sdpa(self, func: Any, args: tuple, kwargs: dict[str, Any], *, in_order: bool = False) -> Any:
         """Call ``F.scaled_dot_product_attention`` and record the call."""
-        return self.fused.call_sdpa(func, args, kwargs)
+        return self.fused.call_sdpa(func, args, kwargs, in_order=in_order)
 
     def own_call(self, call: Call) -> AbstractContextManager[None]:
         """Record a call of :func:`regard.attention`."""
