@@ -147,7 +147,7 @@ def bench_generate() -> list[Line]:
 def _line(name: str, model: Any, n: int, wanted: float, **more: Any) -> Line:
     """Compare a capture of a model on ``n`` tokens with a plain run."""
     ids = _tokens(n) % 5000
-    inputs = {"input_ids": ids} | {key: ids for key in more}
+    inputs = {"input_ids": ids} | dict.fromkeys(more, ids)
     plain, seen = seconds(lambda: model(**inputs), lambda: _captured(model, **inputs), turns=100)
     note = f"({1e3 * plain:.1f} ms, {1e3 * seen:.1f} ms)"
     return at_most(f"capture at {n} tokens, {name}", "plain run", seen / plain, wanted, note)
@@ -156,9 +156,14 @@ def _line(name: str, model: Any, n: int, wanted: float, **more: Any) -> Line:
 @torch.inference_mode()
 def bench_short() -> list[Line]:
     """Measure short inputs, where the cost per function call is the largest part of the capture."""
-    sizes = {"vocab_size": WORDS, "hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12}
+    sizes: dict[str, Any] = {
+        "vocab_size": WORDS,
+        "hidden_size": 384,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 12,
+    }
     sizes |= {"intermediate_size": 1536}
-    relative = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
+    relative: dict[str, Any] = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
     deberta = transformers.DebertaConfig(**sizes, **relative)
     return [
         _line("eager MiniLM", _minilm("eager")[0], 16, 1.25),
@@ -171,7 +176,12 @@ def bench_short() -> list[Line]:
 @torch.inference_mode()
 def bench_small() -> list[Line]:
     """Measure models of four layers of width 256 at 64 tokens."""
-    sizes = {"vocab_size": 5000, "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 8}
+    sizes: dict[str, Any] = {
+        "vocab_size": 5000,
+        "hidden_size": 256,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 8,
+    }
     sizes |= {"intermediate_size": 1024}
     t5 = transformers.T5Config(vocab_size=5000, d_model=256, d_ff=1024, num_layers=4, num_heads=8, d_kv=32)
     layer = nn.TransformerEncoderLayer(256, 8, 1024, batch_first=True)
