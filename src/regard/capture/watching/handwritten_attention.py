@@ -83,6 +83,9 @@ class HandwrittenAttention:
         """Note a function that may fold the axis of heads into the batch."""
         if not self._stack.modules or type(result) is not Tensor or result.ndim < 3:
             return
+        # A copy that was not needed.
+        if args and result is args[0]:
+            return
         # Most models split and join heads behind the axis of tokens, which folds no heads.
         if func in _RESHAPING and args[0].shape[:2] == result.shape[:2]:
             return

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 from torch import nn
+from torch._C._functorch import peek_interpreter_stack
 
 from regard.capture.joining.collector import Collector
 from regard.capture.joining.memory_budget import MemoryBudget
@@ -78,7 +79,8 @@ class Session:
         if not self.stack.is_in_its_thread:
             self.stack.note_other_thread()
             return
-        refuse_transforms(*args, *kwargs.values())
+        if peek_interpreter_stack() is not None:
+            refuse_transforms(*args, *kwargs.values())
         collector, scores = self.collector, self.handwritten.scores
         if not self.stack.modules:
             collector.begin_step()
@@ -110,9 +112,10 @@ class Session:
     def _note_token_ids(self, running: RunningModule) -> None:
         """Note the token ids that a module was given, for the calls that were made inside it."""
         ids = ids_in(running.name, running.arguments) if may_hold_ids(running.args, running.kwargs) else []
+        if not ids and self._is_in_attention(running):
+            return
         self.collector.token_ids.extend(ids)
-        worded = bool(ids) or self._is_in_attention(running)
-        worded = worded or not without_words(running.module, running.arguments)
+        worded = bool(ids) or not without_words(running.module, running.arguments)
         pictures = None
         if ids:
             pictures = picture_inputs(running.module, running.arguments, ids, self.encoded_pictures)
