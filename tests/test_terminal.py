@@ -58,9 +58,9 @@ def test_a_terminal_without_colours_gets_shades():
     assert "1.00 █" in text
 
 
-def test_long_tokens_are_shortened_and_line_breaks_escaped():
+def test_long_tokens_are_shortened_and_line_breaks_have_a_sign():
     text = weights_text([[1.0]], ["a\nb"], ["x" * 50])
-    assert "a\\nb" in text
+    assert "a⏎b" in text
     assert "x" * 15 + "~" in text
     assert len(text.splitlines()) == 2
 

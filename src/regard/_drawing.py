@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from regard._tokens import label_of, token_texts
 from regard.errors import ArgumentError, DtypeError, ShapeError
 
-__all__ = ["as_labels", "as_weights", "printable", "row_marks"]
+__all__ = ["as_labels", "as_weights", "row_marks"]
 
 NO_WEIGHTS = "no weights"
 
@@ -75,7 +76,7 @@ def row_marks(argument: str, weights: np.ndarray, marks: Iterable[str] | None) -
 
 
 def as_labels(argument: str, tokens: Iterable[Any], count: int, what: str) -> list[str]:
-    """Convert tokens to printable labels, or raise ShapeError if there are not ``count`` of them.
+    """Convert tokens to visible labels of limited length, or raise ShapeError if there are not ``count`` of them.
 
     ``what`` says in that error what is counted, such as "rows of attention_weights". A single string raises DtypeError.
 
@@ -86,16 +87,7 @@ def as_labels(argument: str, tokens: Iterable[Any], count: int, what: str) -> li
     """
     if isinstance(tokens, str | bytes):
         raise DtypeError(argument, f"expected a list of tokens, got one string {tokens!r}", "split it first")
-    labels = [printable(str(token)) for token in tokens]
+    labels = [label_of(text) if text else "" for text in token_texts(str(token) for token in tokens)]
     if len(labels) != count:
         raise ShapeError(argument, f"{len(labels)} tokens given, {count} {what}", "give one token for each")
     return labels
-
-
-def printable(token: str) -> str:
-    r"""Return a token with line breaks and other characters that cannot be printed as escape sequences.
-
-    >>> printable("a\tb\n")
-    'a\\tb\\n'
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in token)

@@ -16,13 +16,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
 from regard._drawing import as_labels, as_weights, row_marks
 from regard._highlights import Stretch, colour_of, highlighted_text, stretches, strongest_words
+from regard._tokens import shortened
 from regard.errors import former_names
 
 __all__ = ["draw_grids", "draw_text", "draw_weights", "weights_text"]
@@ -33,6 +34,8 @@ SHADES = " ░▒▓█"
 LONGEST_LABEL = 16
 # Words of a text whose weight is below this share of the largest one are not coloured.
 LEAST_LEVEL = 0.15
+# The signs of labels for white space, for terminals that cannot show them.
+_PLAIN_SIGNS = str.maketrans({"␣": " ", "⏎": "\\n", "⇥": "\\t"})
 # The ends of the colour scale of tables with negative weights.
 BLUE, RED = (33, 102, 172), (178, 24, 43)
 COLOUR_NOTE = "Red weights are positive, blue weights are negative."
@@ -73,7 +76,8 @@ def draw_weights(
         console.print(Text(title, style="bold"), soft_wrap=True)
     colour = console.is_terminal and console.color_system is not None and not console.no_color
     shades = SHADES if console.is_terminal and _can_encode(console, SHADES) else ASCII
-    for line in _lines(weights, query_tokens, key_tokens, console.width, shades, colour, marks):
+    lines = _lines(weights, query_tokens, key_tokens, console.width, shades, colour, marks, console.encoding)
+    for line in lines:
         console.print(line, soft_wrap=True)
 
 
@@ -135,15 +139,16 @@ def draw_grids(
     """
     console = console or Console(highlight=False)
     array = as_weights("weights", weights, "qk")
-    names = as_labels("words", list(words), len(array), f"rows in weights {array.shape}")
+    labels = as_labels("words", list(words), len(array), f"rows in weights {array.shape}")
+    names = [_cut(label, console.encoding) for label in labels]
     colour = console.is_terminal and console.color_system is not None and not console.no_color
     shades = SHADES if console.is_terminal and _can_encode(console, SHADES) else ASCII
     maps = [_small_map(row.reshape(grid), shades, colour) for row in array]
-    side = max(grid[1], *(cell_len(_cut(name)) for name in names)) + 2
+    side = max(grid[1], *map(cell_len, names)) + 2
     together = max(1, console.width // side)
     for start in range(0, len(maps), together):
         some = range(start, min(start + together, len(maps)))
-        head = "".join(_cut(names[n]) + " " * (side - cell_len(_cut(names[n]))) for n in some)
+        head = "".join(names[n] + " " * (side - cell_len(names[n])) for n in some)
         console.print(Text(head.rstrip(), style="bold"), soft_wrap=True)
         for place in range(len(maps[start])):
             line = Text()
@@ -188,6 +193,7 @@ def _lines(
     shades: str,
     colour: bool,
     marks: Iterable[str] | None = None,
+    encoding: str = "utf-8",
 ) -> list[Text]:
     array = as_weights("weights", weights, "qk")
     absent, hidden = row_marks("marks", array, marks), np.ma.getmaskarray(array)
@@ -195,8 +201,9 @@ def _lines(
     queries = list(queries)
     keys = queries if keys is None else list(keys)
     q, k = array.shape
-    left = [_cut(label) for label in as_labels("query_tokens", queries, q, f"rows in weights ({q},{k})")]
-    top = [_cut(label) for label in as_labels("key_tokens", keys, k, f"columns in weights ({q},{k})")]
+    rows = as_labels("query_tokens", queries, q, f"rows in weights ({q},{k})")
+    columns = as_labels("key_tokens", keys, k, f"columns in weights ({q},{k})")
+    left, top = ([_cut(label, encoding) for label in labels] for labels in (rows, columns))
     margin = max(cell_len(label) for label in left)
     signed = bool((array < 0).any())
     widths = [max(cell_len(label), len("-0.00 #" if signed else "0.00 #")) for label in top]
@@ -267,10 +274,13 @@ def _viridis(level: float) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def _cut(label: str) -> str:
-    return (
-        label if cell_len(label) <= LONGEST_LABEL else set_cell_size(label, LONGEST_LABEL - 1).rstrip() + "~"
-    )
+def _cut(label: str, encoding: str) -> str:
+    """Return a label of limited length in characters that the terminal can show."""
+    try:
+        label.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        label = label.translate(_PLAIN_SIGNS).encode("ascii", "backslashreplace").decode()
+    return shortened(label, LONGEST_LABEL, "~")
 
 
 def _right(text: str, width: int) -> str:

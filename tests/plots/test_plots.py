@@ -20,6 +20,7 @@ from matplotlib.ft2font import FT2Font
 
 from regard import AttentionMap, _fonts, plot_attention_weights, plot_weights, plots, visualize_attention
 from regard.errors import ArgumentError, DtypeError, FileError, MissingExtraError, ShapeError, install_command
+from regard.maps import Record
 from support.fonts import chinese_labels
 
 EYE = np.eye(3) * 0.7 + 0.1
@@ -181,6 +182,41 @@ def test_long_tokens_and_long_titles_are_whole():
     assert_nothing_is_cut(plot_weights([0.1, 0.2, 0.7], words, title="A title " * 12))
 
 
+LONG = "x" * 100_000
+
+
+def drawn_with(tokens: list[str], title: str) -> list[matplotlib.figure.Figure]:
+    """Return every plot that has labels, of three tokens and a title."""
+    weights = torch.eye(3)[None]
+    record = Record(
+        name="0", layer=0, kind="self", map=AttentionMap.from_weights(weights), query_tokens=[tokens]
+    )
+    picture = np.zeros((8, 8))
+    return [
+        plot_attention_weights(EYE, tokens, title, path=None),
+        visualize_attention(EYE, tokens, tokens, title=title, window=False),
+        plot_weights([0.1, 0.2, 0.7], tokens, title=title),
+        plots.plot_heads(weights, tokens, title=title),
+        plots.plot_model([record], title=title),
+        plots.show(record, title=title),
+        plots.plot_image_words(picture, np.full((3, 4), 0.25), tokens, grid=(2, 2), title=title),
+    ]
+
+
+def test_labels_are_the_texts_of_tokens_in_every_plot():
+    for figure in drawn_with(["The", "Ġcat", "Ċ"], "Tokens"):
+        ax = figure.axes[0]
+        titles = [one.get_title() for one in figure.axes]
+        assert ["The", "␣cat", "⏎"] in (texts(ax.get_xticklabels()), texts(ax.get_yticklabels()), titles)
+
+
+def test_long_labels_and_titles_are_cut_before_they_widen_a_figure():
+    """At 150 dots per inch, 20 inches are 3,000 pixels."""
+    for figure in drawn_with([LONG, "cat", "e\u0301" * 900], "A title " * 10_000):
+        assert max(figure.get_size_inches()) < 20
+    assert max(plots.plot_text(f"a {LONG[:900]}", [(0, 1), (2, 902)], [0.2, 0.8]).get_size_inches()) < 20
+
+
 def test_thousands_of_tokens_are_thinned_out_not_piled_up():
     figure = plot_attention_weights(np.eye(1500), [str(i) for i in range(1500)], path=None)
     shown = texts(figure.axes[0].get_xticklabels())
@@ -193,8 +229,8 @@ def test_dollars_and_line_breaks_are_tokens_not_markup(tmp_path):
     figure = visualize_attention(
         EYE, ["$5", r"$\frac$", "a\nb"], ["_x^2", "\t", ""], path=tmp_path / "marks.png"
     )
-    assert texts(figure.axes[0].get_xticklabels()) == ["$5", r"$\frac$", r"a\nb"]
-    assert texts(figure.axes[0].get_yticklabels()) == ["_x^2", r"\t", ""]
+    assert texts(figure.axes[0].get_xticklabels()) == ["$5", r"$\frac$", "a⏎b"]
+    assert texts(figure.axes[0].get_yticklabels()) == ["_x^2", "⇥", ""]
 
 
 # ---- Chinese, and other characters that the default font has not

@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "settings": BASE,
     "reference": set(),  # the oracle stands alone
+    "_tokens": set(),
     "files": {"errors"},
     "checks": {"errors"},
     "modes": BASE,
@@ -33,20 +34,20 @@ ALLOWED: dict[str, set[str]] = {
     "maps": PARTS | {"kernels", "topk"},
     "core": CORE,
     "layers": CORE,
-    "capture": CORE | {"viewer", "analysis"},  # a recording shows and counts what was seen
+    "capture": CORE | {"_tokens", "viewer", "analysis"},  # a recording shows and counts what was seen
     "integrations": CORE,
-    "_drawing": BASE,
+    "_drawing": BASE | {"_tokens"},
     "_fonts": BASE,
     "_highlights": BASE | {"_drawing"},
-    "plots": BASE | {"_drawing", "_fonts", "_highlights", "maps"},
-    "terminal": BASE | {"_drawing", "_highlights", "maps"},
+    "plots": BASE | {"_drawing", "_fonts", "_highlights", "_tokens", "maps"},
+    "terminal": BASE | {"_drawing", "_highlights", "_tokens", "maps"},
     "_lazy": set(),
     "topk": set(),
-    "viewer": CORE - {"core"} | {"_lazy"},  # maps and what they are made of; no models, no tasks
-    "text": BASE | {"shapes", "_lazy"},
+    "viewer": CORE - {"core"} | {"_lazy", "_tokens"},  # maps and what they are made of; no models, no tasks
+    "text": BASE | {"shapes", "_lazy", "_tokens"},
     "images": BASE | {"_lazy", "text"},  # a table of pictures is read like one of texts
     "corpus": {"errors"},
-    "analysis": BASE | {"maps", "shapes"},
+    "analysis": BASE | {"_tokens", "maps", "shapes"},
     "metrics": BASE,
     "copying": BASE | {"shapes"},  # the output layers of models and the losses of training mix alike
     "models": CORE | {"copying", "layers"},
@@ -68,7 +69,7 @@ ALLOWED: dict[str, set[str]] = {
         "analysis",
     }
     # Predictors record their attention, `look` that of any model. A training ends with a map in the terminal.
-    | {"plots", "terminal", "_highlights", "_drawing", "capture"},
+    | {"plots", "terminal", "_highlights", "_drawing", "_tokens", "capture"},
     "exporting": CORE | {"_lazy", "copying", "layers", "models", "tasks"},  # predictors are exported whole
     "pipelines": CORE | {"_lazy", "decoding", "models", "text", "tasks", "capture"},
     # The tour shows what all of them do, on a page of the viewer.

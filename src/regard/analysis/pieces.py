@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard._tokens import SPECIAL, token_texts
 from regard.analysis.words import HAN, merge_tokens
 from regard.errors import ArgumentError
 from regard.maps import AttentionMap, Record
@@ -18,11 +18,8 @@ __all__ = ["as_words", "join_pieces"]
 
 # WordPiece (BERT) marks a piece that continues a word.
 _CONTINUES = "##"
-# Byte-level BPE (GPT-2) and SentencePiece mark a piece that follows a space.
-_BEGINS = ("\u0120", "\u2581")
 # The replacement character, for the bytes of an incomplete character.
 _PART = "\ufffd"
-_SPECIAL = re.compile(r"<[^<>\s]+>|\[(?:[A-Z]+|sink(?: \d+)?)\]|<\|.*\|>")
 
 
 def join_pieces(tokens: list[str]) -> tuple[list[str], list[int]]:
@@ -39,24 +36,31 @@ def join_pieces(tokens: list[str]) -> tuple[list[str], list[int]]:
     >>> join_pieces(["▁我", "爱", "你们"])
     (['我', '爱', '你们'], [0, 1, 2])
     """
-    begins = _beginnings(tokens)
+    texts = token_texts(tokens)
+    mark = _mark_of(texts)
+    begins = _beginnings(texts, mark)
     places = [place for place, new in enumerate(begins) if new]
-    marks = _BEGINS if any(token.startswith(_BEGINS) for token in tokens) else (_CONTINUES,)
-    words = [_joined(tokens[a:b], marks) for a, b in pairwise([*places, len(tokens)])]
+    words = [_joined(texts[a:b], mark) for a, b in pairwise([*places, len(texts)])]
     return words, [int(n) - 1 for n in np.cumsum(begins)]
 
 
-def _beginnings(tokens: list[str]) -> list[bool]:
+def _mark_of(texts: list[str]) -> str:
+    """Return what marks the pieces of a sequence, a space before a word or "##" within it, or "" for nothing."""
+    # Where spaces are marked, "##" is ordinary text such as a Markdown heading.
+    if any(text.startswith(" ") for text in texts):
+        return " "
+    return _CONTINUES if any(text.startswith(_CONTINUES) and text != _CONTINUES for text in texts) else ""
+
+
+def _beginnings(tokens: list[str], mark: str) -> list[bool]:
     """Return for each token whether it begins a word."""
-    # With space markers, "##" is ordinary text such as a Markdown heading.
-    if any(token.startswith(_BEGINS) for token in tokens):
-        marked, marks = _after_spaces(tokens), _BEGINS
-    elif any(token.startswith(_CONTINUES) and token != _CONTINUES for token in tokens):
-        marked = [place == 0 or not token.startswith(_CONTINUES) for place, token in enumerate(tokens)]
-        marks = (_CONTINUES,)
-    else:
+    if not mark:
         return [True] * len(tokens)
-    bare = [_without_marker(token, marks) for token in tokens]
+    if mark == " ":
+        marked = _after_spaces(tokens)
+    else:
+        marked = [place == 0 or not token.startswith(_CONTINUES) for place, token in enumerate(tokens)]
+    bare = [_without_marker(token, mark) for token in tokens]
     return [
         new or _is_han_boundary(before, piece)
         for new, before, piece in zip(marked, ["", *bare[:-1]], bare, strict=True)
@@ -64,15 +68,15 @@ def _beginnings(tokens: list[str]) -> list[bool]:
 
 
 def _after_spaces(tokens: list[str]) -> list[bool]:
-    """Return for each token whether it begins a word, for tokens with space markers.
+    """Return for each token whether it begins a word, for tokens with their spaces.
 
     A word begins after a space, and before and after a special token or punctuation mark.
     """
     begins, after_separate = [], True
     for token in tokens:
-        bare = _without_marker(token, _BEGINS)
-        separate = bool(_SPECIAL.fullmatch(token)) or not any(c.isalnum() or c == _PART for c in bare)
-        begins.append(after_separate or separate or token.startswith(_BEGINS))
+        bare = _without_marker(token, " ")
+        separate = bool(SPECIAL.fullmatch(token)) or not any(c.isalnum() or c == _PART for c in bare)
+        begins.append(after_separate or separate or token.startswith(" "))
         # A single space belongs to the word after it.
         after_separate = separate and bare != ""
     return begins
@@ -86,17 +90,14 @@ def _is_han_boundary(before: str, piece: str) -> bool:
     return bool(HAN.match(before[-1]) or HAN.match(piece))
 
 
-def _joined(pieces: list[str], marks: tuple[str, ...]) -> str:
-    word = "".join(_without_marker(piece, marks) for piece in pieces)
+def _joined(pieces: list[str], mark: str) -> str:
+    word = "".join(_without_marker(piece, mark) for piece in pieces)
     # The complete character is in the piece that completes it.
     return word.replace(_PART, "") or word
 
 
-def _without_marker(token: str, marks: tuple[str, ...]) -> str:
-    for mark in marks:
-        if token.startswith(mark) and token != _CONTINUES:
-            return token[len(mark) :]
-    return token
+def _without_marker(token: str, mark: str) -> str:
+    return token.removeprefix(mark) if token != _CONTINUES else token
 
 
 def as_words(record: Record, batch: int = 0) -> Record:

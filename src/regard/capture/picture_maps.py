@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from regard._tokens import token_texts
 from regard.errors import ArgumentError, CaptureError, UnknownNameError
 from regard.maps.patch_grids import PatchGrid
 from regard.maps.picture_maps import PictureMap, sink_patches
@@ -16,8 +17,6 @@ from regard.shapes import whole_number
 
 __all__ = ["picture_maps_of"]
 
-# The marks of tokenizers for a space before a token.
-_SPACES = "\u0120\u2581 "
 _NONE = "no record has patches of a picture among its keys"
 
 
@@ -42,7 +41,8 @@ def picture_maps_of(
     batch = _in_range("batch", batch, first.map.shape[0], "sequences")
     patches = _grid(first, batch, picture, view)
     words = _words(first, batch)
-    queries = words if word is None else [_query(first, batch, word, words)]
+    labels = None if first.query_tokens is None else token_texts(first.query_tokens[batch])
+    queries = words if word is None else [_query(first, word, words, labels)]
     weights = _weights(chosen, batch, head, queries, patches)  # (queries, patches)
     sinks = np.zeros(weights.shape[1], dtype=bool)
     if without_sinks:
@@ -51,7 +51,7 @@ def picture_maps_of(
     places = tuple((int(n) // patches.grid[1], int(n) % patches.grid[1]) for n in sinks.nonzero()[0])
     return [
         PictureMap(
-            word=_label(first, batch, query),
+            word=str(query) if labels is None else labels[query],
             query=query,
             weights=np.where(sinks, 0.0, row).reshape(patches.grid),
             total=float(row.sum()),
@@ -127,18 +127,14 @@ def _words(record: Record, batch: int) -> list[int]:
     return list(range(record.map.shape[2]))
 
 
-def _label(record: Record, batch: int, query: int) -> str:
-    return str(query) if record.query_tokens is None else record.query_tokens[batch][query]
-
-
-def _query(record: Record, batch: int, word: str | int, words: list[int]) -> int:
+def _query(record: Record, word: str | int, words: list[int], labels: list[str] | None) -> int:
     """Return the position of a word, given as its label or its position."""
     if not isinstance(word, str):
         return _in_range("word", word, record.map.shape[2], "tokens")
-    labels = {n: _label(record, batch, n) for n in words}
-    found = [n for n, label in labels.items() if word in (label, label.lstrip(_SPACES))]
+    bare = {n: str(n) if labels is None else labels[n].lstrip(" ") for n in words}
+    found = [n for n, label in bare.items() if word.lstrip(" ") == label]
     if not found:
-        raise UnknownNameError("word", word, [label.lstrip(_SPACES) for label in labels.values()])
+        raise UnknownNameError("word", word, list(bare.values()))
     if len(found) > 1:
         raise ArgumentError(
             "word", f"{word!r} is there {len(found)} times", f"give one of the positions {found}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard._tokens import columns_of, shortened
 from regard.errors import ArgumentError, MissingExtraError, ShapeError, install_command
 from regard.files import write_atomically
 
@@ -245,11 +246,12 @@ def _labels(frames: Sequence[GlimpseFrame]) -> list[str]:
 
 def _shortened(text: str, draw: ImageDraw.ImageDraw, font: Any, width: float) -> str:
     """Return a text that is cut with an ellipsis where it is wider than ``width``."""
-    if draw.textlength(text, font=font) <= width:
-        return text
-    while text and draw.textlength(text + "…", font=font) > width:
-        text = text[:-1]
-    return text + "…"
+    # No letter of the font is narrower than a pixel.
+    most = columns_of(text := shortened(text, int(width)))
+    while most and draw.textlength(text, font=font) > width:
+        most -= 1
+        text = shortened(text, most)
+    return text
 
 
 def _new(size: tuple[int, int]) -> tuple[Image.Image, ImageDraw.ImageDraw]:

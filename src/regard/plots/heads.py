@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard._drawing import as_labels, as_weights
+from regard._tokens import columns_of
 from regard.errors import ShapeError, former_names
 from regard.plots.figures import (
     check_path,
@@ -21,7 +22,7 @@ from regard.plots.figures import (
     place_beside,
     wants_screen,
 )
-from regard.plots.labels import cell_side, label_columns, label_rows
+from regard.plots.labels import cell_side, cut_title, label_columns, label_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -173,7 +174,7 @@ def _labels_of(
     """Return the labels of a layer's queries and keys, from the arguments or else from its record."""
     if queries is None and keys is None and getattr(layer, "map", None) is not None:
         queries, keys = (x and x[0] for x in (layer.query_tokens, layer.key_tokens))
-        return queries, (keys or (queries if layer.kind != "cross" else None))
+        keys = keys or (queries if layer.kind != "cross" else None)
     q, k = getattr(layer, "map", layer).shape[-2:]
     where = f"layers[{place}] ({q},{k})"
     rows = None if queries is None else as_labels("query_tokens", queries, q, f"rows in {where}")
@@ -205,7 +206,9 @@ def _write_title(figure: Figure, axes: list[Axes], title: str, families: list[st
     """Write the title above all heat maps at the left edge, anchored to the first axes."""
     first = axes[0]
     height = float(figure.get_figheight()) * first.get_position().height
-    text = first.text(0, 1 + 0.42 / height, title, transform=first.transAxes, fontsize=11, va="bottom")
+    text = first.text(
+        0, 1 + 0.42 / height, cut_title(title), transform=first.transAxes, fontsize=11, va="bottom"
+    )
     text.set(parse_math=False)
     if families:
         text.set_fontfamily(families)
@@ -216,8 +219,7 @@ def _label_room(rows: list[str], columns: list[str]) -> tuple[float, float]:
 
     Both include a gap to the next heat map.
     """
-    wide = max(len(label) * (2 if not label.isascii() else 1) for label in rows)
-    deep = max(len(label) * (2 if not label.isascii() else 1) for label in columns)
+    wide, deep = max(map(columns_of, rows)), max(map(columns_of, columns))
     return 0.075 * wide + GAP, 0.06 * deep + 2 * GAP
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard._drawing import as_labels, as_weights
+from regard._tokens import shortened
 from regard.errors import ShapeError, former_names
 from regard.plots.figures import (
     check_path,
@@ -21,6 +22,7 @@ from regard.plots.figures import (
     place_axes,
     wants_screen,
 )
+from regard.plots.labels import cut_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +33,7 @@ __all__ = ["as_picture", "plot_image_attention", "plot_image_words"]
 SIDE = 4.0  # inches, the longer side of the image
 SMALL_SIDE = 1.5  # inches, the longer side of the image of a word
 GAP = 0.3  # inches between the images of words
+LETTER = 0.075  # inches, the width of a letter above an image
 
 
 @former_names(show="window")
@@ -63,7 +66,7 @@ def plot_image_attention(
     figure, ax = new_axes(width * scale, height * scale, screen)
     _draw_over(ax, picture, patches)
     families = families_of([title])
-    name = ax.set_title(title, parse_math=False)
+    name = ax.set_title(cut_title(title), parse_math=False)
     if families:
         name.set_fontfamily(families)
     fit(figure, [ax])
@@ -106,9 +109,13 @@ def plot_image_words(
         down, across = divmod(place, columns)
         ax = place_axes(figure, across * (width + GAP), -down * (height + GAP), width, height)
         _draw_over(ax, picture, array[place].reshape(grid))
-        ax.set_title(name, fontsize=9, parse_math=False, fontfamily=families)
+        ax.set_title(
+            shortened(name, round((width + GAP) / LETTER)), fontsize=9, parse_math=False, fontfamily=families
+        )
         axes.append(ax)
-    text = axes[0].text(0, 1 + 0.3 / height, title, transform=axes[0].transAxes, fontsize=11, va="bottom")
+    text = axes[0].text(
+        0, 1 + 0.3 / height, cut_title(title), transform=axes[0].transAxes, fontsize=11, va="bottom"
+    )
     text.set(parse_math=False, fontfamily=families)
     fit(figure, axes)
     return finish(figure, target, screen)

@@ -6,15 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from regard._tokens import columns_of, shortened
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = ["cell_side", "label_columns", "label_rows", "name_axes"]
+__all__ = ["cell_side", "cut_title", "label_columns", "label_rows", "name_axes"]
 
 POINT = 1 / 72  # inches
 # The longest side of a heat map in inches. With more tokens than fit, the cells and the labels shrink.
 LONGEST_SIDE = 30.0
+# The longest line of a title, in columns of a terminal.
+LONGEST_TITLE = 120
 
 
 def label_columns(ax: Axes, labels: list[str], cell: float, families: list[str] | None) -> None:
@@ -23,7 +27,7 @@ def label_columns(ax: Axes, labels: list[str], cell: float, families: list[str] 
     Some labels are left out if they would still overlap. ``cell`` is the width of a column in inches.
     """
     size, kept = _label_size(cell), _spaced(labels, cell)
-    widest = max(_width(label) for label in labels)
+    widest = max(columns_of(line) for label in labels for line in label.split("\n"))
     level = widest * size * POINT * 0.62 <= cell * 0.85
     angle = 0 if level else 45 if cell >= 0.2 else 90
     ax.set_xticks(kept, [labels[i] for i in kept], rotation=angle)
@@ -55,10 +59,16 @@ def _style(axis: Axis, size: float, families: list[str] | None) -> None:
 
 def name_axes(ax: Axes, names: tuple[str, str, str], families: list[str] | None) -> None:
     """Set the title, the name of the columns and the name of the rows, in this order."""
-    for text in (ax.set_title(names[0]), ax.set_xlabel(names[1]), ax.set_ylabel(names[2])):
+    title, horizontal, vertical = map(cut_title, names)
+    for text in (ax.set_title(title), ax.set_xlabel(horizontal), ax.set_ylabel(vertical)):
         text.set(parse_math=False)
         if families:
             text.set_fontfamily(families)
+
+
+def cut_title(title: str) -> str:
+    """Return a title whose lines are cut at LONGEST_TITLE, so that it does not widen the figure without limit."""
+    return "\n".join(shortened(line, LONGEST_TITLE) for line in title.split("\n"))
 
 
 def cell_side(count: int, wanted: float) -> float:
@@ -73,7 +83,3 @@ def _label_size(cell: float) -> float:
 def _spaced(labels: Sequence[str], cell: float) -> list[int]:
     """Return the indices of the labels to draw, at a spacing of at least the smallest font size."""
     return list(range(0, len(labels), math.ceil(4.4 * POINT / cell)))
-
-
-def _width(label: str) -> int:
-    return max(sum(2 if ord(c) > 0x2E7F else 1 for c in line) for line in label.split("\n"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard._drawing import printable
+from regard._tokens import label_of, shortened
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.plots.figures import (
     check_path,
@@ -21,7 +21,7 @@ from regard.plots.figures import (
     place_axes,
     wants_screen,
 )
-from regard.plots.images import as_picture
+from regard.plots.images import LETTER, as_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +35,6 @@ __all__ = ["plot_picture_maps"]
 ALONE, SMALL = 4.0, 2.0
 GAP, TITLE = 0.12, 0.3
 MOST_COLUMNS = 6
-# The marks of tokenizers for a space before a token.
-_SPACES = "\u0120\u2581 "
 
 
 def plot_picture_maps(
@@ -81,14 +79,16 @@ def plot_picture_maps(
     columns = min(len(found), MOST_COLUMNS)
     rows = math.ceil(len(found) / columns)
     figure = new_figure(columns * (wide + GAP) + 1, rows * (high + TITLE) + 1, screen)
-    words = [printable(entry.word.lstrip(_SPACES) or entry.word) for entry in found]
+    words = [label_of(entry.word.strip(" ") or entry.word) for entry in found]
     families = families_of(words)
     axes = []
     for n, (word, entry) in enumerate(zip(words, found, strict=True)):
         down, across = divmod(n, columns)
         ax = place_axes(figure, across * (wide + GAP), -down * (high + TITLE), wide, high)
         _draw(ax, picture, entry)
-        name = ax.set_title(f"{word} · sum {entry.total:.2g}", fontsize=9, parse_math=False)
+        total = f" · sum {entry.total:.2g}"
+        word = shortened(word, max(4, round((wide + GAP) / LETTER) - len(total)))
+        name = ax.set_title(word + total, fontsize=9, parse_math=False)
         if families:
             name.set_fontfamily(families)
         axes.append(ax)

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard._highlights import Stretch, colour_of, stretches
+from regard._tokens import shortened
 from regard.errors import former_names
 from regard.plots.figures import check_path, families_of, finish, fit, new_axes, quiet_glyphs, wants_screen
+from regard.plots.labels import cut_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,6 +20,7 @@ __all__ = ["plot_text"]
 WIDTH = 7.5  # inches, of the lines
 SIZE = 11.0  # points, of the letters
 LINE = 0.24  # inches from line to line
+LONGEST_LINE = 500  # characters, more than a line has room for
 # Widths of texts are measured at this resolution, because at that of a screen they are rounded.
 DPI = 720
 
@@ -70,7 +73,7 @@ def plot_text(
         middle = {"va": "center_baseline", "parse_math": False, "color": ink}
         ax.text(one.x, one.line + 0.5, one.part.text, **middle, **font)
     if title:
-        ax.set_title(title, loc="left", parse_math=False, **font)
+        ax.set_title(cut_title(title), loc="left", parse_math=False, **font)
     fit(figure, [ax])
     return finish(figure, target, screen)
 
@@ -86,13 +89,26 @@ def _placed(parts: list[Stretch], font: dict[str, Any]) -> Iterator[_Placed]:
                 x, line = 0.0, line + 1
             x += space * (row[:1].isspace() and x > 0)
             for place, word in enumerate(row.split()):
-                width = measure(word)
                 x += space * (place > 0)
-                if x > 0 and x + width > WIDTH:
-                    x, line = 0.0, line + 1
-                yield _Placed(part._replace(text=word), x, line, width)
-                x += width
+                for piece in _line_pieces(word, measure):
+                    width = measure(piece)
+                    if x > 0 and x + width > WIDTH:
+                        x, line = 0.0, line + 1
+                    yield _Placed(part._replace(text=piece), x, line, width)
+                    x += width
             x += space * (row[-1:].isspace() and bool(row.strip()))
+
+
+def _line_pieces(word: str, measure: _Measure) -> Iterator[str]:
+    """Yield a word, in pieces of at most one line if it is longer."""
+    if measure(word[:LONGEST_LINE]) <= WIDTH and len(word) <= LONGEST_LINE:
+        yield word
+        return
+    columns = int(WIDTH / measure("W"))
+    while word:
+        piece = shortened(word, columns, end="") or word[:1]
+        yield piece
+        word = word[len(piece) :]
 
 
 class _Measure:

@@ -11,6 +11,7 @@ import numpy as np
 
 from regard._drawing import row_marks
 from regard._highlights import highlighted_html, strongest_words
+from regard._tokens import label_of
 from regard.files import write_atomically
 from regard.tasks.base import WordWeights
 
@@ -140,9 +141,9 @@ def _table(found: Any, title: str) -> str:
     """
     weights = np.ma.asarray(found.weights)
     marks = row_marks("marks", weights, getattr(found, "marks", None))
-    columns = "".join(f'<th scope="col">{html.escape(word)}</th>' for word in found.column_words)
+    columns = "".join(_heading(word, "col") for word in found.column_words)
     rows = "\n".join(
-        f'<tr><th scope="row">{html.escape(word)}</th>{_cells(row, mark)}</tr>'
+        f"<tr>{_heading(word, 'row')}{_cells(row, mark)}</tr>"
         for word, row, mark in zip(found.row_words, weights, marks, strict=True)
     )
     notes = "\n".join(f"<p><small>{html.escape(note)}</small></p>" for note in getattr(found, "notes", ()))
@@ -164,6 +165,13 @@ def _page(body: str) -> str:
         f'<meta name="viewport" content="width=device-width"><title>Attention</title><style>{_STYLE}</style></head>\n'
         f"<body>{body}</body></html>\n"
     )
+
+
+def _heading(word: str, scope: str) -> str:
+    """Return the heading of a row or column, with the whole word as its title where it is cut."""
+    label = label_of(word)
+    title = "" if label == word else f' title="{html.escape(word)}"'
+    return f'<th scope="{scope}"{title}>{html.escape(label)}</th>'
 
 
 def _cell(weight: float) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from regard._tokens import byte_of_letters
 from regard.errors import ArgumentError, MissingExtraError
 from regard.text.base_vocabulary import all_prepared
 from regard.text.byte_level import ByteLevelVocabulary, ByteVocabulary, check_size
@@ -13,7 +14,7 @@ from regard.text.byte_level import ByteLevelVocabulary, ByteVocabulary, check_si
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["BytePairVocabulary", "byte_of_letters"]
+__all__ = ["BytePairVocabulary"]
 
 # With copyable pieces, a text is split before byte pairs are merged into English contractions, the word I, single
 # digits, words with a capital, other words, and signs. Digits, words with a capital, and signs that begin a price or
@@ -185,18 +186,6 @@ def _bytes_of(tokenizer: Tokenizer) -> list[bytes]:
     if not set(byte_of) <= set(tokens):
         raise ValueError("some of the 256 bytes are missing")
     return [bytes([byte_of[sign] for sign in token]) for token in tokens]
-
-
-def byte_of_letters() -> dict[str, int]:
-    """Return a dict from each of the 256 characters in tokens of byte-level BPE to the byte that it stands for.
-
-    >>> byte_of_letters()["Ġ"], byte_of_letters()["a"]
-    (32, 97)
-    """
-    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [value for value in range(256) if value not in visible]
-    byte_of = {chr(value): value for value in visible}
-    return byte_of | {chr(256 + place): value for place, value in enumerate(hidden)}
 
 
 def _by_id(items: Iterable[tuple[str, int]]) -> list[str]:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from regard._tokens import byte_of_letters
 from regard.errors import ArgumentError, FileError, UnknownNameError
 from regard.text.base_vocabulary import Vocabulary, all_prepared
-from regard.text.byte_pair import byte_of_letters
 from regard.text.framing import Framing
 from regard.text.language_tokenizers import gguf_tokenizer, huggingface_tokenizer, llama2c_tokenizer
 from regard.text.tokenizer_files import Names, from_text, read_tokenizer

@@ -6,13 +6,14 @@ import pytest
 
 
 def test_byte_level_tokens_are_shown_as_text():
-    from regard.capture.reading.labels import as_speller, as_text
+    from regard._tokens import byte_texts
+    from regard.capture.reading.labels import as_speller
 
     byte_letters = {"你": "ä½ł", "好": "å¥½"}
     pieces = [byte_letters["你"], "Ġ" + byte_letters["好"], "<|end|>", "Ġmat", "Ċ"]
-    assert as_text(pieces) == ["你", "Ġ好", "<|end|>", "Ġmat", "Ċ"]
+    assert byte_texts(pieces) == ["你", " 好", "<|end|>", " mat", "\n"]
     cut = byte_letters["你"]
-    assert as_text([cut[:1], cut[1:], "a"]) == ["\ufffd", "你", "a"]
+    assert byte_texts([cut[:1], cut[1:], "a"]) == ["\ufffd", "你", "a"]
     plain = types.SimpleNamespace(
         convert_ids_to_tokens=lambda ids: ["café"], convert_tokens_to_string=lambda parts: " ".join(parts)
     )
@@ -31,7 +32,7 @@ def test_labels_of_a_trained_byte_level_tokenizer_spell_the_text():
         ["你好世界 hello"] * 9, tokenizers.trainers.BpeTrainer(initial_alphabet=alphabet, show_progress=False)
     )
     spell = as_speller(made)
-    assert "".join(spell(made.encode("你好 hello").ids)).replace("\ufffd", "") == "你好Ġhello"
+    assert "".join(spell(made.encode("你好 hello").ids)).replace("\ufffd", "") == "你好 hello"
 
 
 def test_a_processor_is_read_by_its_tokenizer():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from torch import Tensor
 
+from regard._tokens import byte_texts
 from regard.errors import ArgumentError, DtypeError
 
 __all__ = [
@@ -16,7 +15,6 @@ __all__ = [
     "Speller",
     "as_batch_labels",
     "as_speller",
-    "as_text",
     "fitting",
     "ids_as_text",
     "spelled",
@@ -24,9 +22,6 @@ __all__ = [
 
 Speller = Callable[[list[int]], list[str]]
 Labels = list[list[str]]
-
-# The letters of GPT-2 for white space.
-_MARKS = {ord(" "): "\u0120", ord("\n"): "\u010a", ord("\t"): "\u0109", ord("\r"): "\u010d"}
 
 
 def as_speller(tokenizer: object) -> Speller:
@@ -46,10 +41,10 @@ def as_speller(tokenizer: object) -> Speller:
     for method in ("convert_ids_to_tokens", "pieces"):
         if hasattr(tokenizer, method):
             spell = getattr(tokenizer, method)
-            read = as_text if _spells_bytes(tokenizer) else list
+            read = byte_texts if _spells_bytes(tokenizer) else list
             return lambda ids: read([str(word) for word in spell(ids)])
     if hasattr(tokenizer, "id_to_token"):
-        read = as_text if _spells_bytes(tokenizer) else list
+        read = byte_texts if _spells_bytes(tokenizer) else list
         return lambda ids: read([str(tokenizer.id_to_token(n)) for n in ids])  # type: ignore[attr-defined]
     if callable(tokenizer):
         return lambda ids: [str(word) for word in tokenizer(ids)]  # type: ignore[operator]
@@ -69,36 +64,6 @@ def _spells_bytes(tokenizer: Any) -> bool:
     # A tokenizer of another kind may raise any error for an unknown piece.
     except Exception:
         return False
-
-
-@functools.cache
-def _bytes_of_letters() -> dict[str, int]:
-    """Return GPT-2's table from letters to bytes, in which letters from 256 on stand for unprintable bytes."""
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(256 + n): byte for n, byte in enumerate(others)}
-
-
-def as_text(pieces: list[str]) -> list[str]:
-    """Decode pieces of a byte-level tokenizer. Spaces keep their mark, and a part of a character becomes U+FFFD.
-
-    A character that stands in several pieces is shown with the last of them.
-
-    >>> as_text(["\u00e4\u00bd\u0142", "\u0120caf\u00c3\u00a9", "\u00e4\u00bd", "\u0142"])
-    ['\u4f60', '\u0120caf\u00e9', '\ufffd', '\u4f60']
-    """
-    letters = _bytes_of_letters()
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    found = []
-    for piece in pieces:
-        # A special token is already text.
-        if any(letter not in letters for letter in piece):
-            decoder.reset()
-            found.append(piece)
-            continue
-        text = decoder.decode(bytes(letters[letter] for letter in piece))
-        found.append(text.translate(_MARKS) or "\ufffd")
-    return found
 
 
 def ids_as_text(ids: list[int]) -> list[str]:
