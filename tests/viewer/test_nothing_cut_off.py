@@ -145,3 +145,85 @@ def test_the_small_pictures_have_the_proportions_of_the_picture(opened, picture,
     assert small[1] / 3 / small[0] == pytest.approx(2, rel=0.1)
     # The small pictures follow below the colour bar, without an empty strip between them.
     assert pictures[1][0] - pictures[0][-1] < 100
+
+
+# ---- labels of tokens, and names
+
+TOKENS = ["The", "Ġcat", "Ġsat", "Ċ", "ä½", "ł", "Ġ" + "x" * 100_000]
+NAME = "model.vision_tower.vision_model.encoder.layers.11.self_attn.attention.core.scaled_dot_product"
+
+
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory):
+    """The address of a page of stored causal weights between tokens of byte-level BPE, of a layer with a long name."""
+    path = tmp_path_factory.mktemp("pages") / "pieces.html"
+    scores = torch.randn(1, 2, 7, 7, generator=torch.Generator().manual_seed(2))
+    hidden = torch.ones(7, 7).triu(1).bool()
+    weights = AttentionMap.from_weights(scores.masked_fill(hidden, -torch.inf).softmax(-1))
+    records = [
+        Record(name=name, layer=n, kind="causal", map=weights, query_tokens=[TOKENS])
+        for n, name in enumerate([NAME, NAME[:20]])
+    ]
+    regard.viewer.save_html(records, path, title="Pieces")
+    return path.as_uri()
+
+
+@pytest.mark.parametrize("view", ["heat", "flow"])
+def test_tokens_are_shown_as_the_text_they_stand_for(opened, pieces, view):
+    from support.browser import saved, texts_of
+
+    watched = opened(pieces + f"#view={view}&record=0&head=0&row=2&col=1")
+    svg = saved(watched, "SVG")
+    assert {"The", "␣cat", "␣sat", "⏎", "\ufffd", "你"} < set(texts_of(svg))
+    panel = watched.page.locator(".panel").inner_text()
+    assert "␣cat" in panel
+    assert "Ġ" not in panel + watched.page.locator(".readout").inner_text()
+
+
+def test_a_very_long_label_is_cut_and_whole_in_its_title(opened, pieces):
+    import xml.etree.ElementTree as xml
+
+    from support.browser import saved
+
+    watched = opened(pieces + "#view=heat&record=0&head=0&row=6&col=1")
+    svg = xml.fromstring(saved(watched, "SVG"))
+    assert float(svg.attrib["width"]) < 1200
+    texts = list(svg.iter("{http://www.w3.org/2000/svg}text"))
+    assert max(len(node.text or "") for node in texts) < 120
+    titles = [title.text for title in svg.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == ["␣" + "x" * 100_000] * 2
+    word = watched.page.locator(".pair .word").first
+    assert len(word.inner_text()) <= 100
+    assert len(word.get_attribute("title")) == 100_001
+    assert "→ ␣cat" in watched.page.locator(".readout").inner_text()
+
+
+def test_the_name_of_a_layer_can_be_read_in_full(opened, pieces):
+    watched = opened(pieces + "#view=heat&record=0&head=0")
+    layers = watched.page.locator("select").first
+    shown = layers.locator("option").first.inner_text()
+    assert shown.startswith("Layer 0 · causal · model.vision_tower")
+    assert shown.endswith("scaled_dot_product")
+    assert "…" in shown
+    assert layers.get_attribute("title") == f"Layer 0 · causal · {NAME}"
+    room = layers.evaluate(
+        """(node) => {
+          const style = getComputedStyle(node);
+          const context = document.createElement("canvas").getContext("2d");
+          context.font = style.font;
+          return node.clientWidth - context.measureText(node.selectedOptions[0].textContent).width;
+        }"""
+    )
+    assert room > 0, "the chosen name is cut"
+    layers.select_option("1")
+    assert layers.get_attribute("title") == f"Layer 1 · causal · {NAME[:20]}"
+
+
+def test_a_key_is_ranked_among_the_keys_that_its_query_may_attend_to(opened, pieces):
+    watched = opened(pieces + "#view=heat&record=0&head=0&row=2&col=1")
+    panel = watched.page.locator(".panel")
+    assert "of 3\n" in panel.inner_text()
+    assert panel.locator("tbody tr").count() == 3
+    watched.page.locator("canvas").focus()
+    watched.page.keyboard.press("End")
+    assert "The mask hides this key" in panel.inner_text()

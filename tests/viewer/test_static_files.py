@@ -119,7 +119,8 @@ def test_invisible_characters_of_labels_are_shown():
         'import { visible } from "STATIC/text.js"; console.log(JSON.stringify(given.map(visible)));'
     )
     cases = {
-        " ": "␣", "": "∅", "\n": "⏎", "a b": "a b", "猫": "猫", "Ġthe": "Ġthe", "a\0b": "a␀b", "\u202eabc": "⟨202E⟩abc",
+        " ": "␣", "": "∅", "\n": "⏎", " a b": "␣a b", "猫": "猫", "Ġthe": "Ġthe", "a\0b": "a␀b",
+        "\u202eabc": "⟨202E⟩abc",
         "a\u2028": "a⟨2028⟩", "\u200b": "⟨200B⟩", "😀": "😀", "\x1b[1m": "␛[1m", "\u2066x\u2069": "⟨2066⟩x⟨2069⟩",
         "\ufffe\uffff": "⟨FFFE⟩⟨FFFF⟩",
     }  # fmt: skip

@@ -13,13 +13,13 @@ the query of a pooling. Of a model with a class token, the class token is the qu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from regard._tokens import SPECIAL, token_texts
 from regard.maps import PictureLayout, Record
 from regard.maps.sources import Tile
 from regard.viewer.encoding import without_selections
@@ -32,8 +32,6 @@ MOST_QUERIES = 48
 # The approximate number of weights that are computed in total, and at once.
 WORK = 2**23
 AT_ONCE = 2**21
-MARK = re.compile(r"\[[A-Za-z][^\[\]]*\]|<(?!0x)[^<>\s]+>")
-"""Matches special tokens. tokens.js has the same rule."""
 
 
 class Interest(NamedTuple):
@@ -176,7 +174,7 @@ def _special(record: Record, side: str) -> np.ndarray:
     elif not (queries and record.key_grid):
         special[0] = True
     if labels is not None:
-        special |= np.array([MARK.fullmatch(str(word)) is not None for word in labels[0]], dtype=bool)
+        special |= np.array([SPECIAL.fullmatch(str(word)) is not None for word in labels[0]], dtype=bool)
     # The only query of a pooling is the one to open, although it is the first.
     return np.zeros(n, dtype=bool) if queries and special.all() else special
 
@@ -185,4 +183,5 @@ def _punctuation(record: Record) -> np.ndarray:
     """Return which queries of the first sequence have a label without a letter or a digit, as booleans."""
     if record.query_tokens is None:
         return np.zeros(record.map.shape[2], dtype=bool)
-    return np.array([not any(map(str.isalnum, str(word))) for word in record.query_tokens[0]], dtype=bool)
+    texts = token_texts(str(word) for word in record.query_tokens[0])
+    return np.array([not any(map(str.isalnum, text)) for text in texts], dtype=bool)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from regard._tokens import token_texts
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import AttentionMap, PictureLayout, Record
 from regard.maps.sources import HeadMean, Recomputed, Source
@@ -165,7 +166,7 @@ def _check_layout(name: str, layout: PictureLayout | None, b: int, k: int) -> No
 
 
 class LabelTable:
-    """The lists of labels of a document, in which equal lists are stored once."""
+    """The lists of labels of a document, as the texts of their tokens, in which equal lists are stored once."""
 
     def __init__(self) -> None:
         self.lists: list[list[str]] = []
@@ -180,7 +181,7 @@ class LabelTable:
             key = tuple(str(word) for word in words)
             if key not in self._places:
                 self._places[key] = len(self.lists)
-                self.lists.append(list(key))
+                self.lists.append(token_texts(key))
             found.append(self._places[key])
         return found
 

@@ -15,7 +15,7 @@ import { asPng, asSvg, download, fileName } from "./save.js";
 import { fitted, formatState, initialState, parseState, viewsOf } from "./state.js";
 import { TextView } from "./text_view.js";
 import { StepsView } from "./steps.js";
-import { element, headText, labelOf, visible, weightText } from "./text.js";
+import { element, headText, labelOf, shortened, visible, weightText, wholeLabel } from "./text.js";
 import { tokensWith } from "./tokens.js";
 import { darkAround, putTheme, watchTheme } from "./themes.js";
 
@@ -23,6 +23,7 @@ import { darkAround, putTheme, watchTheme } from "./themes.js";
 /** @typedef {import("./types.js").View} View */
 
 const NARROW = 720; // pixels; up to this width there is one column, with the class narrow in viewer.css
+const LONGEST_READ = 40; // characters of a token in the line above the drawing
 let apps = 0; // viewers in this page so far, for unique element ids
 
 export class App {
@@ -189,7 +190,7 @@ export class App {
     const record = doc.records[state.record];
     const n = record.shape[state.side === "key" ? 3 : 2];
     const side = state.side === "key" ? "key" : "query";
-    const labels = Array.from({ length: n }, (_, at) => labelOf(doc, record, side, state.batch, at));
+    const labels = Array.from({ length: n }, (_, at) => wholeLabel(doc, record, side, state.batch, at));
     return tokensWith(labels, state.find);
   }
 
@@ -313,13 +314,14 @@ export class App {
     const under = /** @type {any} */ (this.view).under;
     if (state.view === "grid") {
       const { record, head } = under ?? state;
-      this.readout.textContent = `${visible(doc.records[record].name)} · ${headText(doc.records[record], head)}`;
+      this.readout.textContent = this.readout.title = `${visible(doc.records[record].name)} · ${headText(doc.records[record], head)}`;
       return;
     }
     const reading = state.view === "heat" ? this.readCell(under ?? state) : this.shownReading();
-    if (!reading) return void (this.readout.textContent = "");
+    if (!reading) return void (this.readout.textContent = this.readout.title = "");
     const { query, key, weight } = reading; // isolated, since a right-to-left word would reverse the arrow
-    this.readout.replaceChildren(element("bdi", {}, query), " → ", element("bdi", {}, key), `   ${weight}`);
+    this.readout.replaceChildren(element("bdi", {}, shortened(query, LONGEST_READ)), " → ", element("bdi", {}, shortened(key, LONGEST_READ)), `   ${weight}`);
+    this.readout.title = `${query} → ${key}   ${weight}`;
   }
 
   shownReading() {

@@ -132,14 +132,15 @@ export function windowOf(scene, head, r0, r1, c0, c1) {
 
 /**
  * The n weights of a row with the largest magnitudes, and their keys.
- * @param {Float32Array} row @param {number} n
+ * @param {import("./types.js").RecordInfo} record @param {Float32Array} row @param {number} query @param {number} n
  */
-export function strongest(row, n) {
+export function strongest(record, row, query, n) {
+  const seen = seenBy(record, row, query);
   /** @type {{key: number, weight: number}[]} */
   const best = [];
   for (let j = 0; j < row.length; j++) {
     const size = Math.abs(row[j]);
-    if (!isWeight(row[j]) || (best.length === n && size <= Math.abs(best[n - 1].weight))) continue;
+    if (!seen(j) || (best.length === n && size <= Math.abs(best[n - 1].weight))) continue;
     let at = best.length;
     while (at > 0 && Math.abs(best[at - 1].weight) < size) at--;
     best.splice(at, 0, { key: j, weight: row[j] });
@@ -148,9 +149,29 @@ export function strongest(row, n) {
   return best;
 }
 
-/** The rank of a key among all keys of a row by magnitude, from 1. @param {Float32Array} row @param {number} key */
-export function rankOf(row, key) {
-  let rank = 1;
-  for (let j = 0; j < row.length; j++) if (magnitude(row[j]) > magnitude(row[key])) rank++;
-  return rank;
+/**
+ * Whether a query may attend to a key. Stored weights are 0 where a causal mask hides a key.
+ * @param {import("./types.js").RecordInfo} record @param {Float32Array} row @param {number} query
+ * @returns {(key: number) => boolean}
+ */
+function seenBy(record, row, query) {
+  const [, , q, k] = record.shape;
+  const last = record.kind === "causal" ? query + k - q : k;
+  return (key) => isWeight(row[key]) && (key <= last || row[key] !== 0);
+}
+
+/**
+ * The rank of a key by magnitude, from 1, among the n keys that a query may attend to, or null if it is not one of them.
+ * @param {import("./types.js").RecordInfo} record @param {Float32Array} row @param {number} query @param {number} key
+ */
+export function rankOf(record, row, query, key) {
+  const seen = seenBy(record, row, query);
+  if (!seen(key)) return null;
+  let [rank, n] = [1, 0];
+  for (let j = 0; j < row.length; j++) {
+    if (!seen(j)) continue;
+    n += 1;
+    if (magnitude(row[j]) > magnitude(row[key])) rank += 1;
+  }
+  return { rank, n };
 }

@@ -5,7 +5,7 @@ import { phrase } from "./language.js";
 import { patchesOf, pictureWords } from "./patches.js";
 import { TOPS_KNOWN, topMode } from "./scales.js";
 import { PAIRS, PALETTES, SCALES_KNOWN } from "./state.js";
-import { element, headNumber, headText, recordText } from "./text.js";
+import { element, headNumber, headText, recordText, visible } from "./text.js";
 import { asideText, hasPair } from "./tokens.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
@@ -15,7 +15,7 @@ export class Controls {
   constructor(scene) {
     this.scene = scene;
     const { doc } = scene;
-    this.record = this.select(phrase("layer"), doc.records.map((record, n) => [String(n), recordText(record, n)]), (value) => scene.set({ record: Number(value) }));
+    this.record = this.select(phrase("layer"), doc.records.map((record, n) => [String(n), recordText(record, n), recordText(record, n, visible(record.name))]), (value) => scene.set({ record: Number(value) }));
     this.head = this.select(phrase("head"), [], (value) => scene.set({ head: Number(value) }));
     this.batch = this.select(phrase("sequence"), [], (value) => scene.set({ batch: Number(value) }));
     this.scale = this.select(phrase("scale"), SCALES_KNOWN.map((name) => [name, scaleName(name)]), (scale) => scene.set({ scale }));
@@ -50,9 +50,9 @@ export class Controls {
     return { input, box: element("label", {}, element("span", {}, name), input) };
   }
 
-  /** @param {HTMLSelectElement} input @param {string[][]} options */
+  /** @param {HTMLSelectElement} input @param {string[][]} options the value of each, its text, and its whole text if that is longer */
   options(input, options) {
-    input.replaceChildren(...options.map(([value, text]) => element("option", { value }, text)));
+    input.replaceChildren(...options.map(([value, text, whole]) => element("option", { value, title: whole ?? text }, text)));
   }
 
   /** @param {string} name @param {(value: number) => void} moved */
@@ -93,6 +93,7 @@ export class Controls {
       this.makeChips(record);
     }
     this.record.input.value = String(state.record);
+    this.record.input.title = this.record.input.selectedOptions[0]?.title ?? "";
     this.head.input.value = String(state.head);
     this.batch.input.value = String(state.batch);
     this.scale.input.value = state.scale;

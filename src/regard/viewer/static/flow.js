@@ -6,7 +6,7 @@ import { phrase } from "./language.js";
 import { curvePlace, linksOf, strongestOf } from "./links.js";
 import { fittedText, textWidth } from "./paint.js";
 import { pinned } from "./state.js";
-import { headText, labelOf, recordText, sideNumber, weightText } from "./text.js";
+import { headText, labelOf, recordText, sideNumber, weightText, wholeLabel } from "./text.js";
 import { asideText } from "./tokens.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
@@ -59,6 +59,11 @@ export class FlowView {
   /** @param {"query" | "key"} side @param {number} n */
   word(side, n) {
     return labelOf(this.scene.doc, this.record, side, this.scene.state.batch, n);
+  }
+
+  /** @param {"query" | "key"} side @param {number} n */
+  whole(side, n) {
+    return wholeLabel(this.scene.doc, this.record, side, this.scene.state.batch, n);
   }
 
   hint() {
@@ -219,14 +224,14 @@ export class FlowView {
         const i = f.q0 + n;
         const on = marks.has(`q${i}`);
         const style = { fill: on ? theme.accent : theme.ink, size: 13, align: "right", bold: on };
-        p.text(fittedText(this.word("query", i), f.left - 14, style), f.left - 8, y, style);
+        p.text(fittedText(this.word("query", i), f.left - 14, style), f.left - 8, y, { ...style, whole: this.whole("query", i) });
       }
       if (f.k0 + n < k) {
         const j = f.k0 + n;
         const on = marks.has(`k${j}`);
         const style = { fill: on ? theme.accent : theme.ink, size: 13, bold: on };
         const x = f.right + strip + 8;
-        p.text(fittedText(this.word("key", j), this.room.width - x - 4, style), x, y, style);
+        p.text(fittedText(this.word("key", j), this.room.width - x - 4, style), x, y, { ...style, whole: this.whole("key", j) });
       }
     }
     this.drawSquares(p, f);

@@ -4,7 +4,7 @@ import { drawBlock } from "./cells.js";
 import { phrase } from "./language.js";
 import { fittedText, textWidth } from "./paint.js";
 import { mostHeads } from "./sources.js";
-import { headNumber, headText, kindText, recordText, visible } from "./text.js";
+import { headNumber, headText, kindText, nameText, recordText, visible } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
@@ -37,7 +37,7 @@ export class GridView {
   /** @param {number} n */
   rowLabel(n) {
     const record = this.scene.doc.records[n];
-    if (record.layer === null) return visible(record.name);
+    if (record.layer === null) return nameText(record);
     return record.role ? `${kindText(record.role)} ${record.layer}` : `${record.layer} ${kindText(record.kind)}`;
   }
 
@@ -88,10 +88,11 @@ export class GridView {
   /** @param {Painter} p @param {number} left @param {number} chosen the record */
   drawRowLabels(p, left, chosen) {
     const { doc, theme } = this.scene;
-    doc.records.forEach((_, n) => {
+    doc.records.forEach((record, n) => {
       const on = chosen === n;
       const style = { fill: on ? theme.accent : theme.ink, size: 12, bold: on };
-      p.text(fittedText(this.rowLabel(n), this.left - 8, style), left + 4, this.corner(n, 0).y + this.side / 2, style);
+      const whole = record.layer === null ? visible(record.name) : this.rowLabel(n);
+      p.text(fittedText(this.rowLabel(n), this.left - 8, style, true), left + 4, this.corner(n, 0).y + this.side / 2, { ...style, whole });
     });
   }
 

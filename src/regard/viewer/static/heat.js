@@ -6,7 +6,7 @@ import { colorAt, colorTable, inkOn, place } from "./color.js";
 import { phrase } from "./language.js";
 import { fittedText, textWidth, widest } from "./paint.js";
 import { barEnds, topAt, topsOf } from "./scales.js";
-import { headText, labelOf, longWeight, recordText, shortWeight } from "./text.js";
+import { headText, labelOf, longWeight, recordText, shortWeight, wholeLabel } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
@@ -50,6 +50,11 @@ export class HeatView {
   /** @param {number} n */
   keyLabel(n) {
     return labelOf(this.scene.doc, this.record, "key", this.scene.state.batch, n);
+  }
+
+  /** @param {"query" | "key"} side @param {number} n */
+  wholeLabel(side, n) {
+    return wholeLabel(this.scene.doc, this.record, side, this.scene.state.batch, n);
   }
 
   /** The position and size of the map in the drawing. @returns {Frame} */
@@ -229,7 +234,7 @@ export class HeatView {
       if (y < f.y - 1 || y > f.y + f.h + 1) continue;
       const on = i === marked.row;
       const style = { size, align: "right", fill: on ? theme.accent : theme.ink, bold: on };
-      p.text(fittedText(this.queryLabel(i), room, style), f.x - 6, y, style);
+      p.text(fittedText(this.queryLabel(i), room, style), f.x - 6, y, { ...style, whole: this.wholeLabel("query", i) });
     }
     const flat = this.labelsLieFlat(f, c0, c1, size);
     for (const j of thinned(c0, c1, flat ? 1 : step, marked.col)) {
@@ -237,7 +242,7 @@ export class HeatView {
       if (x < f.x - 1 || x > f.x + f.w + 1) continue;
       const on = j === marked.col;
       const style = { size, align: flat ? "center" : "left", fill: on ? theme.accent : theme.ink, bold: on, turn: flat ? 0 : -90 };
-      p.text(fittedText(this.keyLabel(j), flat ? f.cell - 2 : f.y - 26, style), x, flat ? f.y - 11 : f.y - 6, style);
+      p.text(fittedText(this.keyLabel(j), flat ? f.cell - 2 : f.y - 26, style), x, flat ? f.y - 11 : f.y - 6, { ...style, whole: this.wholeLabel("key", j) });
     }
     const soft = { fill: theme.soft, size: 11 };
     p.text(phrase("keysAxis"), f.x, 9, soft);

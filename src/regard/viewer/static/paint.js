@@ -2,9 +2,11 @@
 /** Two painters with the same methods, one for canvas (screen and PNG) and one for SVG. */
 
 /** @typedef {{fill?: string, stroke?: string, width?: number, alpha?: number, radius?: number, dash?: number[]}} Shape */
-/** @typedef {{fill?: string, size?: number, align?: string, baseline?: string, turn?: number, bold?: boolean, mono?: boolean, alpha?: number}} TextStyle */
+/** @typedef {{fill?: string, size?: number, align?: string, baseline?: string, turn?: number, bold?: boolean, mono?: boolean, alpha?: number, whole?: string}} TextStyle */
 /** @typedef {{alpha?: number, smooth?: boolean, from?: [number, number, number, number]}} ImageStyle */
 /** @typedef {CanvasPainter | SvgPainter} Painter */
+
+import { graphemes } from "./text.js";
 
 const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
 const MONO = 'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
@@ -41,17 +43,21 @@ export function widest(text, count, style) {
   return longest.reduce((most, { word }) => Math.max(most, textWidth(word, style)), 0);
 }
 
-/** A text, shortened with … to fit a width. @param {string} text @param {number} width @param {TextStyle} style */
-export function fittedText(text, width, style = {}) {
+/** A text, shortened with … at its end or in its middle to fit a width. @param {string} text @param {number} width @param {TextStyle} style @param {boolean} inside */
+export function fittedText(text, width, style = {}, inside = false) {
   if (textWidth(text, style) <= width) return text;
-  const letters = Array.from(text);
+  const letters = graphemes(text);
+  const cut = (/** @type {number} */ n) => {
+    const last = inside ? n >> 1 : 0;
+    return `${letters.slice(0, n - last).join("")}…${last ? letters.slice(-last).join("") : ""}`;
+  };
   let [low, high] = [0, letters.length];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (textWidth(`${letters.slice(0, middle).join("")}…`, style) <= width) low = middle;
+    if (textWidth(cut(middle), style) <= width) low = middle;
     else high = middle - 1;
   }
-  return low ? `${letters.slice(0, low).join("")}…` : "";
+  return low ? cut(low) : "";
 }
 
 export class CanvasPainter {
@@ -231,6 +237,7 @@ export class SvgPainter {
       transform: style.turn ? `rotate(${style.turn} ${Number(x.toFixed(3))} ${Number(y.toFixed(3))})` : undefined,
     });
     node.textContent = text;
+    if (style.whole !== undefined && style.whole !== text) node.append(Object.assign(document.createElementNS(SVG, "title"), { textContent: style.whole }));
   }
 
   /** @param {CanvasImageSource} image @param {number} x @param {number} y @param {number} w @param {number} h @param {ImageStyle} style */

@@ -1,9 +1,9 @@
 // @ts-check
 /** The panel beside the drawing, with the chosen query and key and the largest weights of the query. */
-import { isWeight, magnitude } from "./arrays.js";
+import { magnitude } from "./arrays.js";
 import { rankOf, strongest } from "./cells.js";
 import { phrase } from "./language.js";
-import { element, headText, labelOf, percent, weightText } from "./text.js";
+import { element, headText, labelOf, percent, weightText, wholeLabel } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 
@@ -53,10 +53,12 @@ export class Panel {
     this.key.max = String(k - 1);
     this.query.value = String(state.row);
     this.key.value = String(state.col);
-    this.queryWord.textContent = labelOf(doc, record, "query", state.batch, state.row);
-    this.keyWord.textContent = labelOf(doc, record, "key", state.batch, state.col);
+    for (const [node, side, n] of /** @type {[HTMLElement, "query" | "key", number][]} */ ([[this.queryWord, "query", state.row], [this.keyWord, "key", state.col]])) {
+      node.textContent = labelOf(doc, record, side, state.batch, n);
+      node.title = wholeLabel(doc, record, side, state.batch, n);
+    }
     this.weight.textContent = row ? weightText(row[state.col]) : "…";
-    this.rank.textContent = row ? rankText(row, state.col, record.signed) : "";
+    this.rank.textContent = row ? rankText(record, row, state.row, state.col) : "";
     this.fill(row);
   }
 
@@ -84,14 +86,14 @@ export class Panel {
     const { doc, state } = this.scene;
     const record = doc.records[state.record];
     this.caption.textContent = phrase("largestWeights", { head: headText(record, state.head) });
-    const best = row ? strongest(row, SHOWN) : [];
+    const best = row ? strongest(record, row, state.row, SHOWN) : [];
     const top = best.length ? magnitude(best[0].weight) : 1;
     this.body.replaceChildren(...best.map(({ key, weight }) => {
       const word = labelOf(doc, record, "key", state.batch, key);
       const bar = element("span", { class: "bar" });
       bar.style.width = `${(100 * magnitude(weight)) / (top || 1)}%`;
       bar.classList.toggle("negative", weight < 0);
-      const pick = element("button", { type: "button", "aria-label": phrase("keyWeight", { n: key, word, weight: weightText(weight) }) }, word);
+      const pick = element("button", { type: "button", "aria-label": phrase("keyWeight", { n: key, word, weight: weightText(weight) }), title: wholeLabel(doc, record, "key", state.batch, key) }, word);
       pick.addEventListener("click", () => this.scene.set({ col: key }));
       const line = element("tr", {},
         element("td", { class: "number" }, String(key)), element("th", { scope: "row" }, pick),
@@ -108,16 +110,17 @@ export class Panel {
     const row = source.row(state.record, state.batch, state.head, state.row);
     const query = labelOf(doc, record, "query", state.batch, state.row);
     const key = labelOf(doc, record, "key", state.batch, state.col);
-    const weight = row ? phrase("weightAndRank", { weight: weightText(row[state.col]), rank: rankText(row, state.col, record.signed) }) : phrase("waiting");
+    const weight = row ? phrase("weightAndRank", { weight: weightText(row[state.col]), rank: rankText(record, row, state.row, state.col) }) : phrase("waiting");
     return phrase("cellSentence", { row: state.row, query, col: state.col, key, weight });
   }
 }
 
-/** A weight beside the other weights of its row. @param {Float32Array} row @param {number} col @param {boolean} signed */
-function rankText(row, col, signed) {
-  if (!isWeight(row[col])) return phrase("maskHides");
-  const [rank, n] = [rankOf(row, col), row.length];
-  if (signed) return row[col] < 0 ? phrase("negativeRank", { rank, n }) : phrase("rankBySize", { rank, n });
+/** A weight beside the other weights of its row. @param {import("./types.js").RecordInfo} record @param {Float32Array} row @param {number} query @param {number} col */
+function rankText(record, row, query, col) {
+  const found = rankOf(record, row, query, col);
+  if (!found) return phrase("maskHides");
+  const { rank, n } = found;
+  if (record.signed) return row[col] < 0 ? phrase("negativeRank", { rank, n }) : phrase("rankBySize", { rank, n });
   return phrase("shareAndRank", { share: percent(row[col]), rank, n });
 }
 

@@ -156,8 +156,8 @@ export class StepsView {
     const text = steps.weight < 0 ? phrase("subtracted", { key, query, weight: weightText(-steps.weight) }) : phrase("shareOfOutput", { share: percent(steps.weight), query, key });
     p.text(fittedText(text, room, { size: 13 }), MARGIN, bar + 32, { fill: theme.ink, size: 13 });
     if (!row) return;
-    const rank = phrase("rankOfKeys", { rank: rankOf(row, state.col), n: row.length });
-    p.text(rank, MARGIN, bar + 51, { fill: theme.soft, size: 12 });
+    const found = rankOf(this.record, row, state.row, state.col);
+    p.text(found ? phrase("rankOfKeys", { rank: found.rank, n: found.n }) : phrase("maskHides"), MARGIN, bar + 51, { fill: theme.soft, size: 12 });
     this.drawRow(p, row, bar + 66, room);
   }
 

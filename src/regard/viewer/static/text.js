@@ -4,20 +4,73 @@ import { isWeight } from "./arrays.js";
 import { phrase } from "./language.js";
 import { patchNames } from "./patches.js";
 
+const LONGEST_LABEL = 100; // characters
+const LONGEST_NAME = 64; // characters of the name of a layer
+const MOST_MARKS = 31; // code points of a character; Unicode's stream-safe text has at most 30 marks after a letter
+
 /** Characters that are invisible or change the direction of the text around them. */
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
-const PICTURES = new Map([[" ", "␣"], ["\n", "⏎"], ["\t", "⇥"], ["", "∅"]]);
+const PICTURES = new Map([["\n", "⏎"], ["\t", "⇥"]]);
 
-/** A token with visible signs for spaces, line breaks and invisible characters. @param {string} token */
+const SPACES = /(?<!\S) | (?!\S)/gu;
+const JOINERS = /[\u200c\u200d]/u;
+const CLUSTER = /\r\n|[\u{1f1e6}-\u{1f1ff}]{2}|[^](?:[\p{M}\u200c\u{1f3fb}-\u{1f3ff}\u{e0020}-\u{e007f}\u1160-\u11ff]|\u200d\P{M}?)*/gu;
+const segmenter = "Segmenter" in Intl ? new Intl.Segmenter(undefined, { granularity: "grapheme" }) : null;
+
+/** The characters of a text as people see them, such as a whole flag or family. @param {string} text @returns {string[]} */
+export function graphemes(text) {
+  if (!segmenter) return text.match(CLUSTER) ?? [];
+  return Array.from(segmenter.segment(text), ({ segment }) => segment);
+}
+
+/**
+ * A text of at most so many characters. What is cut at the end, or in the middle, becomes an ellipsis.
+ * @param {string} text @param {number} most @param {boolean} middle
+ */
+export function shortened(text, most, middle = false) {
+  if (text.length <= most) return text;
+  const [first, last] = middle ? [Math.ceil(most / 2), Math.floor(most / 2)] : [most, 0];
+  if (text.length <= 2 * MOST_MARKS * most) {
+    const letters = graphemes(text);
+    return letters.length <= most ? text : `${letters.slice(0, first - 1).join("")}…${last ? letters.slice(-last).join("") : ""}`;
+  }
+  const ends = [text.slice(0, first * MOST_MARKS), last ? text.slice(-last * MOST_MARKS) : ""]; // a very long text is not read whole
+  return `${graphemes(ends[0]).slice(0, first - 1).join("")}…${last ? graphemes(ends[1]).slice(-last).join("") : ""}`;
+}
+
+/** A token with visible signs for spaces that are not between two words, line breaks and invisible characters. _tokens.py has the same rule. @param {string} token */
 export function visible(token) {
-  const whole = PICTURES.get(token);
-  if (whole) return whole;
-  return token.replace(UNSEEN, (mark) => {
+  if (!token) return "∅";
+  const spaced = token.replace(SPACES, "␣");
+  return JOINERS.test(spaced) ? graphemes(spaced).map((letter) => signs(letter, joins(letter))).join("") : signs(spaced, false);
+}
+
+/** Whether the joiners of a character change how it looks, as in emoji and Persian. @param {string} letter */
+function joins(letter) {
+  return letter.charCodeAt(0) > 127 && !letter.match(/^[\u200c\u200d]|\u200d$/);
+}
+
+/** @param {string} text @param {boolean} joined whether its joiners stay */
+function signs(text, joined) {
+  return text.replace(UNSEEN, (mark) => {
     const code = mark.codePointAt(0) ?? 0;
     const known = PICTURES.get(mark);
     if (known) return known;
+    if (joined && JOINERS.test(mark)) return mark;
     return code < 32 ? String.fromCharCode(0x2400 + code) : `⟨${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
   });
+}
+
+/**
+ * The label of a query or key, of limited length.
+ * @param {import("./types.js").DocumentInfo} doc
+ * @param {import("./types.js").RecordInfo} record
+ * @param {"query" | "key"} side
+ * @param {number} b
+ * @param {number} n
+ */
+export function labelOf(doc, record, side, b, n) {
+  return shortened(wholeLabel(doc, record, side, b, n), LONGEST_LABEL);
 }
 
 /**
@@ -28,7 +81,7 @@ export function visible(token) {
  * @param {number} b
  * @param {number} n
  */
-export function labelOf(doc, record, side, b, n) {
+export function wholeLabel(doc, record, side, b, n) {
   const patch = record.pictures === null ? undefined : patchNames(doc, record, b).get(n);
   if (patch !== undefined && (side === "key" || record.kind !== "cross")) return patch;
   const lists = side === "query" ? record.queryTokens : record.keyTokens;
@@ -85,14 +138,20 @@ export function percent(w) {
   return `${w < 0 && p > 0 ? "−" : ""}${p >= 10 ? p.toFixed(1) : p >= 0.01 || p === 0 ? p.toFixed(2) : "<0.01"} %`;
 }
 
+/** The name of a record, cut in the middle if it is long, since names of modules differ at their ends. @param {import("./types.js").RecordInfo} record */
+export function nameText(record) {
+  return shortened(visible(record.name), LONGEST_NAME, true);
+}
+
 /**
  * The name of a record in a list, with its layer and its kind.
  * @param {import("./types.js").RecordInfo} record
  * @param {number} n
+ * @param {string} name
  */
-export function recordText(record, n) {
+export function recordText(record, n, name = nameText(record)) {
   const layer = record.layer === null ? `#${n}` : phrase("layerNumber", { n: record.layer });
-  return `${layer} · ${kindText(record.role ?? record.kind)} · ${visible(record.name)}`;
+  return `${layer} · ${shortened(kindText(record.role ?? record.kind), LONGEST_NAME)} · ${name}`;
 }
 
 /** The name of a role or a kind of attention, which may be one of the user's own. @param {string} kind */

@@ -6,7 +6,7 @@ import { drawColorBar } from "./cells.js";
 import { phrase } from "./language.js";
 import { fittedText, textWidth } from "./paint.js";
 import { scaleEnds } from "./scales.js";
-import { headText, labelOf, recordText, sideText, weightText } from "./text.js";
+import { headText, labelOf, recordText, sideText, weightText, wholeLabel } from "./text.js";
 import { asideOf, asideText, filterOf, runningText, tokensWith, wordsOf } from "./tokens.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
@@ -238,7 +238,7 @@ export class TextView {
     const sides = /** @type {Side[]} */ (this.oneText() ? ["key"] : ["query", "key"]);
     return sides.flatMap((side) => {
       const n = this.record.shape[side === "query" ? 2 : 3];
-      const labels = Array.from({ length: n }, (_, at) => labelOf(doc, this.record, side, state.batch, at));
+      const labels = Array.from({ length: n }, (_, at) => wholeLabel(doc, this.record, side, state.batch, at));
       return tokensWith(labels, state.find).map((at) => `${side}${at}`);
     });
   }

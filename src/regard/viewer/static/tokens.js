@@ -1,14 +1,15 @@
 // @ts-check
 /** Properties of tokens: special tokens such as [CLS], sentences of a pair, pieces of words. */
 import { phrase } from "./language.js";
-import { visible } from "./text.js";
+import { shortened, visible } from "./text.js";
 
 /** @typedef {import("./types.js").DocumentInfo} DocumentInfo */
 /** @typedef {import("./types.js").RecordInfo} RecordInfo */
 
-const MARK = /^(\[[A-Za-z][^[\]]*\]|<(?!0x)[^<>\s]+>)$/u; // opening.py has the same rule
+const MARK = /^(\[[A-Za-z][^[\]]*\]|<(?!0x)[^<>\s]+>|<\|.*\|>)$/u; // _tokens.py has the same rule
 const CLOSING = /^[.,;:!?%)\]}’”。，、；：！？）」]+$/u; // punctuation without a space before it
 const LETTERS = /^[\p{L}\p{M}\p{N}'’]+$/u; // a part of a word in a script
+const LONGEST_TOKEN = 100; // characters
 const SEPARATOR = /^(\[SEP\]|<\/s>|<sep>|<\|sep\|>|<eos>)$/iu;
 
 /** @param {DocumentInfo} doc @param {RecordInfo} record @param {"query" | "key"} side @param {number} b @returns {string[] | null} */
@@ -77,17 +78,18 @@ export function hasPair(doc, record, b) {
 
 /**
  * Tokens as running text: the text of each, whether a space precedes it, and whether it is a piece of a word of several
- * tokens. The tokenizers' marks for spaces (Ġ, ▁) and for the middle of a word (##) are replaced by their meaning.
+ * tokens. Tokens hold their spaces, or the middle of a word begins with ##.
  * @param {string[]} words
  */
 export function runningText(words) {
-  const spaced = words.some((word) => /^[Ġ▁ ]./u.test(word));
+  const spaced = words.some((word) => /^ ./u.test(word));
+  const text = (/** @type {string} */ word) => shortened(visible(word), LONGEST_TOKEN);
   const shown = words.map((word) => {
-    if (MARK.test(word)) return { text: visible(word), gap: true, joined: false };
-    if (word.startsWith("##") && word.length > 2) return { text: visible(word.slice(2)), gap: false, joined: true };
-    if (!spaced) return { text: visible(word), gap: !CLOSING.test(word), joined: false };
-    const begins = /^[Ġ▁ ]/u.test(word);
-    return { text: visible((begins ? word.slice(1) : word).replaceAll("Ċ", "\n")), gap: begins, joined: !begins && LETTERS.test(word) };
+    if (MARK.test(word)) return { text: text(word), gap: true, joined: false };
+    if (!spaced && word.startsWith("##") && word.length > 2) return { text: text(word.slice(2)), gap: false, joined: true };
+    if (!spaced) return { text: text(word), gap: !CLOSING.test(word), joined: false };
+    const begins = /^ ./u.test(word);
+    return { text: text(begins ? word.slice(1) : word), gap: begins, joined: !begins && LETTERS.test(word) };
   });
   return shown.map(({ text, gap, joined }, n) => {
     const continued = n + 1 < shown.length && shown[n + 1].joined && LETTERS.test(text);
