@@ -108,6 +108,44 @@ def test_a_closed_output_pipe_is_no_error(tmp_path):
     assert result.stderr == ""
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--version"], 1),
+        (["models"], 1),
+        (["learn"], 1),
+        (["train", "write", "--help"], 1),
+        (["translate", "The cat sleeps."], 1),
+        (["models", "--nope"], 2),
+    ],
+)
+def test_output_to_a_full_disk_is_one_line(words, code, unbuffered):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "regard", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    reason = "No such option" if code == 2 else "cannot write to standard output: No space left on device\n"
+    assert_one_line(result, code, reason)
+
+
+def test_an_error_after_some_output_is_one_line_on_a_full_disk(tmp_path):
+    code = (
+        "import regard.learn.tour as t\ndef fails(*a, **b):\n    print('x')\n    raise ValueError('of the tour')\n"
+        "t.run = fails\nimport os; os.dup2(os.open(os.environ['FULL'], os.O_WRONLY), 1)\n"
+        "from regard.cli import main; main()"
+    )
+    full = "/dev/full" if os.path.exists("/dev/full") else os.devnull
+    result = run("tour", cwd=tmp_path, code=code, FULL=full, PYTHONUNBUFFERED="")
+    assert_one_line(result, 1, "ValueError: of the tour")
+
+
 def test_output_works_in_an_ascii_terminal(tmp_path):
     code = "import regard.learn.tour as t; t.run = lambda *a, **b: print('\u732b')\nfrom regard.cli import main; main()"
     result = run("tour", cwd=tmp_path, code=code, PYTHONIOENCODING="ascii", PYTHONUTF8="0")

@@ -6,6 +6,7 @@ SIGTERM. An error is one line on standard error. ``--debug`` adds the traceback.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -124,15 +125,43 @@ def _run(words: list[str], debug: bool) -> int:
         return 130
     except BrokenPipeError:
         # The process that reads the output has ended, as in `regard tour | head`.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 1
     except Exception as error:
         if debug:
             traceback.print_exc()
-        message, code = _in_words(error, words, debug)
+        if _is_of_output(error):
+            message, code = f"cannot write to standard output: {getattr(error, 'strerror', None) or error}", 1
+        else:
+            message, code = _in_words(error, words, debug)
         if message:
             say(message)
+        if _output_fails():
+            _drop_output()
         return code
+
+
+def _is_of_output(error: Exception) -> bool:
+    """Return whether an error is that standard output cannot be written, as on a full disk."""
+    if not isinstance(error, OSError) or isinstance(error, RegardError) or error.filename is not None:
+        return False
+    # What could not be written is still in the buffer. Without a buffer, the reason has to tell.
+    is_unbuffered = getattr(sys.stdout, "write_through", False)
+    return _output_fails() or (is_unbuffered and error.errno in (errno.ENOSPC, errno.EIO))
+
+
+def _output_fails() -> bool:
+    """Return whether what is left of standard output cannot be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def _drop_output() -> None:
+    """Send what is left of standard output nowhere, so that Python does not try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end(code: int) -> NoReturn:
