@@ -117,6 +117,17 @@ def test_a_mistake_of_a_learner_is_named_in_both_languages(name, tmp_path):
         assert BY_NAME[exercise].mistake(mistake).words.zh in chinese
 
 
+@pytest.mark.parametrize(
+    ("exercise", "arguments", "name"),
+    [("softmax", "x", "x"), ("layer_norm", "x, gain, bias, eps", "x"), ("simple_attention", "Q, K, V", "Q")],
+)
+def test_a_function_that_returns_its_argument_gets_one_sentence(exercise, arguments, name, tmp_path):
+    source = f"def {BY_NAME[exercise].function}({arguments}):\n    return {name}\n"
+    _, english, chinese = in_both_languages(exercise, write(tmp_path, source))
+    assert english == f"Not yet.\nYour function returns its argument {name} unchanged."
+    assert chinese == f"还不对。\n你的函数原样返回了参数 {name}。"
+
+
 UNSORTED = """
 import numpy as np
 def beam_step(scores, log_probs, width):

@@ -31,6 +31,7 @@ _RIGHT = Words("Right.", "正确。")
 _NOT_YET = Words("Not yet.", "还不对。")
 _ONE_OF = Words("Your numbers fit each of these mistakes:", "你的结果与下面每一种错误都相符：")
 _ALL_OF = Words("Two mistakes together give your numbers:", "下面两个错误合在一起得到你的结果：")
+_ARGUMENT = Words("Your function returns its argument {name} unchanged.", "你的函数原样返回了参数 {name}。")
 _AND = Words("{first} Together with: {second}", "{first}同时：{second}")
 _CHANGED = Words(
     "One note: your function changes its argument {names} in place, so the caller's array is different afterwards.",
@@ -80,7 +81,10 @@ def judge(exercise: Exercise, path: Path, run: Run, language: str, limits: Limit
         return _verdict(True, found, [_RIGHT.say(language), *_notes(run, exercise, language)], run, language)
     if unfilled := tell_unfilled(exercise, run, source, language):
         return _verdict(False, [], unfilled, run, language)
-    if found:
+    returned = _returned_argument(exercise, outcomes)
+    if returned and [len(one) for one in found] != [1]:
+        said = [_ARGUMENT.say(language, name=returned)]
+    elif found:
         said = _mistakes_in_words(exercise, found, language)
     else:
         said = _unexplained(exercise, path, run, outcomes, source, language, limits)
@@ -136,6 +140,19 @@ def _mistakes_in_words(exercise: Exercise, found: Sequence[frozenset[str]], lang
         one[0] if len(one) == 1 else _AND.say(language, first=f"{one[0]} ", second=one[1]) for one in sets
     ]
     return [_ONE_OF.say(language), *(f"- {one}" for one in told)]
+
+
+def _returned_argument(exercise: Exercise, outcomes: Sequence[Outcome]) -> str | None:
+    """Return the name of the argument that the function returns unchanged in every case, or None."""
+    for name, first in exercise.cases[0].arguments.items():
+        if np.ndim(first) and all(
+            not isinstance(given, Failure)
+            and len(given) == 1
+            and np.array_equal(given[0], case.arguments[name], equal_nan=True)
+            for case, given in zip(exercise.cases, outcomes, strict=True)
+        ):
+            return name
+    return None
 
 
 def _unexplained(
