@@ -172,6 +172,18 @@ def test_bad_input_is_refused_with_a_reason(made, task, args, given, error, word
         made(task)(*args, **given)
 
 
+def test_a_name_for_several_pipelines_is_answered_with_their_names():
+    with pytest.raises(
+        ArgumentError, match="use 'summarization', or 'translation_en_to_fr' or other languages"
+    ) as raised:
+        regard.pipeline("text2text-generation")
+    assert "did you mean" not in str(raised.value)
+    assert [regard.pipeline(name).task for name in ("summarization", "translation_en_to_fr")] == [
+        "summarization",
+        "translation",
+    ]
+
+
 def test_a_question_that_fills_the_model_is_refused(made):
     with pytest.raises(ArgumentError, match="question"):
         made("question-answering")(question="cat " * 80, context=CONTEXT)

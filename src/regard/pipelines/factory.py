@@ -42,6 +42,8 @@ PIPELINES: dict[str, _Kind] = {
     "text-generation": _Kind("write"),
 }
 ALIASES = {"sentiment-analysis": "text-classification"}
+# Names in Transformers that stand for more than one of these pipelines.
+SEVERAL = {"text2text-generation": ("summarization", "translation_en_to_fr")}
 # The ends of the names of classes in Transformers, and the tasks of such models.
 ARCHITECTURES = {
     "ForSequenceClassification": "text-classification",
@@ -105,6 +107,10 @@ def _checked_task(task: str | None, model: str | os.PathLike | None) -> str:
     name = ALIASES.get(task, task) if isinstance(task, str) else task
     if isinstance(task, str) and generators.languages_of(task):
         return "translation"
+    if isinstance(task, str) and task in SEVERAL:
+        problem = f"{task!r} does not say what the model does"
+        first, second = SEVERAL[task]
+        raise ArgumentError("task", problem, f"use {first!r}, or {second!r} or other languages")
     if name not in list(PIPELINES):
         raise UnknownNameError(
             "task", task, [*PIPELINES, "translation_en_to_fr", "translation_en_to_zh", *ALIASES]
