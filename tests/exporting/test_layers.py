@@ -1,6 +1,7 @@
 """Tests that exported layers give the numbers of the layers in onnxruntime and torch.export, for other sizes too."""
 
 import sys
+from collections import namedtuple
 
 import pytest
 import torch
@@ -187,6 +188,43 @@ def test_a_program_of_torch_export_gives_the_numbers_of_the_layer(tmp_path):
     program = torch.export.load(file.path).module()
     inputs = {"query": floats(3, 4, M), "keys": floats(3, 9, M)}
     torch.testing.assert_close(program(*inputs.values()), layer(**inputs), atol=1e-5, rtol=1e-5)
+
+
+class Structured(torch.nn.Module):
+    """A module that returns its results in a form of its own."""
+
+    def __init__(self, form):
+        super().__init__()
+        self.form = form
+
+    def forward(self, x):
+        return self.form(2 * x, x + 1)
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda a, b: a,
+        lambda a, b: (a,),
+        lambda a, b: (a, None),
+        lambda a, b: [a, (b,)],
+        lambda a, b: {"b": b, "a": {"deep": a}},
+        Pair,
+    ],
+    ids=["tensor", "tuple of one", "none", "list", "dict", "named tuple"],
+)
+def test_a_program_returns_the_structure_that_the_module_returns(form, tmp_path):
+    (file,) = export(Structured(form), tmp_path / "module.pt2", {"x": floats(2, 3)})
+    x = floats(5, 7)
+    found, expected = torch.export.load(file.path).module()(x), form(2 * x, x + 1)
+    if form is Pair:  # a program has no classes of the model
+        expected = tuple(expected)
+    assert type(found) is type(expected)
+    assert getattr(found, "keys", list)() == getattr(expected, "keys", list)()
+    torch.testing.assert_close(found, expected, atol=0, rtol=0)
 
 
 MASKED = regard.SimpleAttention(M), {**QUERY, **MEMORY, "mask": KEEP}

@@ -131,7 +131,7 @@ def test_a_classifier_is_exported_as_one_program(tmp_path):
     classify, inputs, _ = program(file.path)
     assert inputs == ["tokens", "lengths"]
     with torch.no_grad():
-        (logits,) = classify(tokens, lengths)
+        logits = classify(tokens, lengths)
         expected = classifier.model(tokens, lengths)
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
 
@@ -154,7 +154,7 @@ def test_the_shipped_classifiers_of_pictures_are_exported(tmp_path, name, format
 
         (logits,) = onnxruntime.InferenceSession(file.path).run(None, {"images": pictures.numpy()})
     else:
-        (logits,) = program(file.path)[0](pictures)
+        logits = program(file.path)[0](pictures)
     torch.testing.assert_close(torch.as_tensor(logits), expected, atol=1e-5, rtol=1e-5)
 
 

@@ -8,13 +8,14 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.errors import RegardError
+from regard.errors import ArgumentError, RegardError
 
-__all__ = ["ExportError", "Run", "largest_difference", "quiet", "runner"]
+__all__ = ["ExportError", "Run", "flat_tensors", "largest_difference", "quiet", "runner"]
 
 # The largest difference between a number x of the module and that of the file, relative to 1 + |x|.
 TOLERANCE = 1e-5
@@ -59,13 +60,24 @@ def runner(kind: str, path: Path) -> Run:
         return run
     with quiet():
         program = torch.export.load(io.BytesIO(path.read_bytes())).module()
-    return lambda inputs: list(program(*inputs.values()))
+    return lambda inputs: list(flat_tensors(program(*inputs.values())))
+
+
+def flat_tensors(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors of the results of a module in order, or raise ArgumentError for anything else."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from flat_tensors(part)
+    elif value is not None:
+        raise ArgumentError("model", f"its forward() returned a {type(value).__name__}, which is no tensor")
 
 
 def largest_difference(module: nn.Module, inputs: Mapping[str, Tensor], run: Run) -> float:
     """Return the largest relative difference of a file and its module on inputs, or raise ExportError above 1e-5."""
     with torch.no_grad():
-        expected = module(*inputs.values())
+        expected = list(flat_tensors(module(*inputs.values())))
     try:
         with torch.no_grad():
             found = run(dict(inputs))

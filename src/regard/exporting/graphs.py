@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ArgumentError, DtypeError, MissingExtraError, RegardError
-from regard.exporting.comparison import ExportError, Run, largest_difference, quiet, runner
+from regard.exporting.comparison import ExportError, Run, flat_tensors, largest_difference, quiet, runner
 from regard.files import write_atomically
 from regard.masks import Mask
 from regard.modes import exporting
@@ -109,7 +109,7 @@ def write_graph(graph: Graph, path: str | os.PathLike) -> ExportedFile:
     if kind == "onnx":
         _check_onnx_packages()
     graph.check()
-    callable_form = _Callable(graph).eval()
+    callable_form = _Callable(graph, flat=kind == "onnx").eval()
     results = _results(callable_form, graph)
     names = list(graph.outputs) or [f"output_{n}" if n else "output" for n in range(len(results))]
     if len(names) != len(results):
@@ -139,25 +139,30 @@ def write_graph(graph: Graph, path: str | os.PathLike) -> ExportedFile:
 
 
 class _Callable(nn.Module):
-    """A module as a function of tensors by position, which returns a flat tuple of tensors."""
+    """A module as a function of tensors by position.
 
-    def __init__(self, graph: Graph):
+    It returns a tuple of tensors with ``flat``, and otherwise the results of the module as they are, in plain tuples,
+    lists and dicts.
+    """
+
+    def __init__(self, graph: Graph, *, flat: bool):
         super().__init__()
         self.module = graph.module
+        self._flat = flat
         self._names = list(graph.tensors)
         self._fixed = {name: value for name, value in graph.arguments.items() if name not in graph.tensors}
 
-    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Call the module, and return its tensors in order."""
+    def forward(self, *tensors: Tensor) -> Any:
+        """Call the module, and return its results."""
         results = self.module(**dict(zip(self._names, tensors, strict=True)), **self._fixed)
-        return tuple(_flat(results))
+        return tuple(flat_tensors(results)) if self._flat else _plain(results)
 
 
-def _results(module: nn.Module, graph: Graph) -> tuple[Tensor, ...]:
-    """Return the results for the example, or raise ArgumentError if the module fails on it."""
+def _results(module: nn.Module, graph: Graph) -> list[Tensor]:
+    """Return the tensors of the results for the example, or raise ArgumentError if the module fails on it."""
     try:
         with torch.no_grad():
-            return module(*graph.tensors.values())
+            return list(flat_tensors(module(*graph.tensors.values())))
     except RegardError:
         raise
     except Exception as error:
@@ -167,17 +172,13 @@ def _results(module: nn.Module, graph: Graph) -> tuple[Tensor, ...]:
         raise ArgumentError("inputs", problem) from error
 
 
-def _flat(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _flat(part)
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _flat(part)
-    elif value is not None:
-        raise ArgumentError("model", f"its forward() returned a {type(value).__name__}, which is no tensor")
+def _plain(value: Any) -> Any:
+    """Return results in plain tuples, lists and dicts, which a program can return without the classes of the model."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return (tuple if isinstance(value, tuple) else list)(map(_plain, value))
+    return value
 
 
 def _traced(module: nn.Module, graph: Graph) -> Any:
@@ -255,7 +256,7 @@ class _SizeNames:
 
 def _output_nodes(traced: Any) -> list[Any]:
     (last,) = [node for node in traced.graph.nodes if node.op == "output"]
-    return list(last.args[0])
+    return [node for node in last.args[0] if node is not None]
 
 
 # ---- files
