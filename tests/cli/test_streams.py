@@ -262,7 +262,7 @@ def test_messages_name_flags(tmp_path, words, code, parts):
 def test_a_line_without_the_column_names_the_flag(tmp_path):
     (tmp_path / "x.tsv").write_text("one\n", encoding="utf-8")
     result = run_here("evaluate", "translate", "--data", "x.tsv", cwd=tmp_path)
-    assert_one_line(result, 1, "x.tsv, line 1: there is no column 1", "check --columns, or the line")
+    assert_one_line(result, 1, "x.tsv, line 1: there is no column 1", "check --columns, or the row")
 
 
 def test_languages_are_the_same_in_capitals():

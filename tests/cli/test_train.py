@@ -76,6 +76,54 @@ def test_an_empty_file_of_labelled_texts_asks_for_labels(run_folder, tmp_path):
     )
 
 
+ROWS = [f"{word} {n},{label},{n % 3}" for n in range(20) for word, label in (("good", "yes"), ("bad", "no"))]
+TABLES = {
+    "mood.csv": "\n".join(['"what, if any?",mood?,day', *ROWS]),
+    "lines.txt": "\n".join(ROWS),
+    "pairs.tsv": "\n".join(["de\tfr", *(row.replace(",", "\t") for row in ROWS)]),
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["classify", "--data", "mood.csv", "--columns", '"what, if any?",mood?'],
+            'read: text = column "what, if any?", label = column "mood?", 2 labels',
+        ),
+        (
+            ["classify", "--data", "mood.csv", "--columns", "0,1"],
+            'read: text = column "what, if any?", label = column "mood?", 2 labels',
+        ),
+        (
+            ["translate", "--data", "pairs.tsv", "--from", "fr", "--to", "de", "--heads", "2"],
+            'read: source = column "fr", target = column "de"',
+        ),
+        (
+            ["summarize", "--data", "lines.txt", "--format", "csv", "--columns", "1,0", "--heads", "2"],
+            "read: text = column 1, summary = column 0 (counted from 0)",
+        ),
+        (["encode", "--data", "lines.txt", "--heads", "2"], "read: text = each line"),
+    ],
+)
+def test_the_columns_that_are_trained_on_are_told(tmp_path, words, told):
+    for name, text in TABLES.items():
+        (tmp_path / name).write_text(text + "\n", encoding="utf-8")
+    small = ["--width", "16", "--vocabulary-size", "300", "--steps", "1", "--out", "run"]
+    done = run_here("train", *words, *small, cwd=tmp_path, warned="ignore")
+    assert done.returncode == 0, done.stderr
+    assert told in done.stderr.splitlines()
+
+
+def test_columns_are_two(tmp_path):
+    (tmp_path / "mood.csv").write_text(TABLES["mood.csv"], encoding="utf-8")
+    for columns in ("mood?", "a,b,c", '"a,b', ""):
+        done = run_here("train", "classify", "--data", "mood.csv", "--columns", columns, cwd=tmp_path)
+        assert_one_line(done, 2, "--columns: expected ")
+    missing = run_here("train", "classify", "--data", "mood.csv", cwd=tmp_path)
+    assert_one_line(missing, 2, "3 columns", """as in --columns 0,1 or --columns '"what, if any?",mood?'""")
+
+
 @pytest.mark.parametrize("kept", [False, True])
 def test_an_interruption_while_the_data_is_read_says_how_to_go_on(tmp_path, monkeypatch, kept):
     def interrupted(*_, **__):

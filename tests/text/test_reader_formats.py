@@ -162,7 +162,7 @@ def test_fields_are_those_of_the_languages(tmp_path, row):
 @pytest.mark.parametrize("row", [{"first": "a", "second": "b"}, {"en-GB": "a", "en-US": "b", "fr": "c"}])
 def test_fields_that_cannot_be_guessed_are_named(tmp_path, row):
     path = write(tmp_path / "a.jsonl", json.dumps(row) + "\n")
-    with pytest.raises(ArgumentError, match=f"columns: expected the names of two fields.*{', '.join(row)}"):
+    with pytest.raises(ArgumentError, match=f"columns: not given, .*: {', '.join(row)}: name two"):
         list(read_pairs(path, languages=("en", "fr")))
 
 

@@ -1,10 +1,12 @@
 """Tests of the first row of a table, with known column names or a warning."""
 
+import re
 import warnings
 
 import pytest
 
-from regard.text import LABEL_FIELDS, read_pairs
+from regard.errors import ArgumentError
+from regard.text import LABEL_FIELDS, Skipped, read_pairs
 from regard.text.headers import without_header
 
 
@@ -46,6 +48,9 @@ LABELLED = [
     "review{s}verdict\na good film{s}good\na bad film{s}bad\nfine{s}good\n",
     "评论{s}情感\n很好{s}正面\n不好{s}负面\n不错{s}正面\n",
     "movie review{s}star rating\nA good film.{s}5\nA bad film.{s}1\n",
+    "Comment?{s}Happy?\na good film{s}yes\na bad film{s}no\nfine{s}yes\n",
+    "Q1: what did you think{s}Q2 (mood) 1-5\na good film{s}5\na bad film{s}1\n",
+    "您觉得怎么样？{s}满意吗？\n很好{s}是\n不好{s}否\n不错{s}是\n",
 ]
 
 
@@ -54,7 +59,9 @@ LABELLED = [
 def test_a_header_of_labelled_rows_is_known_by_its_label(tmp_path, name, sign, text):
     text = text.format(s=sign)
     first = ", ".join(text.split("\n")[0].split(sign))
-    with pytest.warns(UserWarning, match=f"line 1: the first row, {first}, is taken for the names of the"):
+    with pytest.warns(
+        UserWarning, match=f"line 1: the first row, {re.escape(first)}, is taken for the names"
+    ):
         found = rows_of(tmp_path / name, text, fields=LABEL_FIELDS)
     assert len(found) == text.count("\n") - 1
 
@@ -63,7 +70,6 @@ def test_a_header_of_labelled_rows_is_known_by_its_label(tmp_path, name, sign, t
     "text",
     [
         "good film\tgood\nbad film\tbad\nfine\tgood\nfine too\tgood\n",  # the label comes again
-        "I liked it.\todd\nbad film\tbad\nfine\tbad\n",  # a sentence is no name
         "good film\tgood\nbad film\tbad\nfine\tfine\n",  # no label comes twice
         "good film\t5\nbad film\t1\nfine film\t1\n",  # a number is no name
         "good\tpositive\n",
@@ -71,6 +77,64 @@ def test_a_header_of_labelled_rows_is_known_by_its_label(tmp_path, name, sign, t
 )
 def test_a_first_row_that_may_be_data_is_kept(tmp_path, text):
     assert len(rows_of(tmp_path / "x.tsv", text, fields=LABEL_FIELDS)) == text.count("\n")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "I liked it.\todd",  # a sentence is no name
+        "good film\t5",  # nor is a number
+        f"{'a long text of many words ' * 9}\tmood",
+    ],
+)
+def test_a_first_row_whose_label_is_alone_is_kept_with_a_warning(tmp_path, first):
+    text = f"{first}\nbad film\tbad\nfine\tbad\n"
+    with pytest.warns(UserWarning, match="the first row is read as data: .* 3 rows, no other has this label"):
+        assert len(rows_of(tmp_path / "x.tsv", text, fields=LABEL_FIELDS)) == 3
+
+
+NAMED = ['"what, if any?",mood,when', '"it is late",sad,"on Monday, of course"']
+UNKNOWN = [
+    ("x.csv", "\n".join(NAMED), "line 1 has 3 columns without known names: 0 'what, if any?', 1 'mood', 2"),
+    ("x.tsv", "\n".join(NAMED).replace(",", "\t"), "line 1 has 4 columns without known names: "),
+    (
+        "x.jsonl",
+        '{"a, b": "good", "mood": 1, "when": ""}',
+        "line 1 has fields without known names: a, b, mood, when",
+    ),
+]
+
+
+@pytest.mark.parametrize("fields", [(), LABEL_FIELDS])
+@pytest.mark.parametrize(("name", "text", "told"), UNKNOWN)
+def test_more_columns_than_two_have_to_be_named_unless_their_names_are_known(
+    tmp_path, name, text, told, fields
+):
+    with pytest.raises(ArgumentError, match=f"columns: not given, and .*{name}, {re.escape(told)}"):
+        rows_of(tmp_path / name, text, fields=fields)
+
+
+def test_the_first_two_columns_are_read_if_they_are_given(tmp_path):
+    text = "id;what;when\n1;good;now\n"
+    assert len(rows_of(tmp_path / "x.csv", text, columns=(0, 1))) == 2
+    # Empty columns, as at the end of each row of a spreadsheet, do not count.
+    assert len(rows_of(tmp_path / "y.csv", "a,b,,\nc,d,,\n")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "columns"),
+    [
+        ("text\tlabel\ngood\t1\n", {"fields": LABEL_FIELDS}, ['column "text"', 'column "label"']),
+        (LABELLED[0].format(s="\t"), {"fields": LABEL_FIELDS}, ['column "review"', 'column "stars"']),
+        ("good\t1\t\n", {"columns": (1, 0)}, ["column 1", "column 0"]),
+        ("en\tfr\na\tb\n", {"languages": ("fr", "en")}, ['column "fr"', 'column "en"']),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*taken for the names")
+def test_the_columns_that_are_read_are_noted(tmp_path, text, options, columns):
+    skipped = Skipped()
+    rows_of(tmp_path / "x.tsv", text, skipped=skipped, **options)
+    assert skipped.columns == columns
 
 
 def test_a_header_above_a_row_that_looks_like_one_keeps_the_row(tmp_path):

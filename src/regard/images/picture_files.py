@@ -51,7 +51,10 @@ def class_rows(folder: Path, classes: Sequence[str] | None) -> Rows:
 
 
 def table_rows(
-    source: str | os.PathLike, classes: Sequence[str] | None, columns: Sequence[Any], files: PictureFiles
+    source: str | os.PathLike,
+    classes: Sequence[str] | None,
+    columns: Sequence[Any] | None,
+    files: PictureFiles,
 ) -> Rows:
     """Return the files of a table of paths and labels, where paths are relative to the folder of the table.
 
@@ -79,7 +82,7 @@ def table_rows(
 
 
 def files_of_table(
-    source: str | os.PathLike, classes: Sequence[str] | None, columns: Sequence[Any]
+    source: str | os.PathLike, classes: Sequence[str] | None, columns: Sequence[Any] | None
 ) -> list[Path]:
     """Return the files that a table of paths and labels names, of which some may be missing."""
     rows = _pairs_of(source, classes, columns, skip_bad_rows=True)
@@ -87,7 +90,7 @@ def files_of_table(
 
 
 def _pairs_of(
-    source: str | os.PathLike, classes: Sequence[str] | None, columns: Sequence[Any], **options: Any
+    source: str | os.PathLike, classes: Sequence[str] | None, columns: Sequence[Any] | None, **options: Any
 ) -> list[tuple[str, str]]:
     """Return the paths and labels of a table. ``options`` are further ones of :func:`regard.text.read_pairs`."""
     from regard.text import read_pairs

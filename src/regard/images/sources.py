@@ -44,7 +44,7 @@ def read_image_set(
     size: tuple[int, int] | None = None,
     channels: int | None = None,
     mixed: str = "resize",
-    columns: Sequence[Any] = (0, 1),
+    columns: Sequence[Any] | None = None,
     skip_bad_rows: bool = False,
     skipped: Skipped | None = None,
 ) -> ImageSet:
@@ -102,7 +102,7 @@ def _from_path(
     split: str,
     classes: Sequence[str] | None,
     files: PictureFiles,
-    columns: Sequence[Any],
+    columns: Sequence[Any] | None,
 ) -> ImageSet:
     """Read a file or a folder."""
     path = Path(source)
@@ -114,6 +114,8 @@ def _from_path(
     if path.is_dir():
         pair = _idx_pair(path, split)
         if pair is None:
+            if files.skipped is not None:
+                files.skipped.columns = ["each file", "name of its folder"]
             return files.read(*class_rows(_split_folder(path, split), classes))
         return _from_files(*pair, classes)
     if is_archive:

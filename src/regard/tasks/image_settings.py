@@ -39,7 +39,9 @@ class ImageDataSettings(TaskSettings):
     valid_labels_file: str | None = setting(None, "File of the labels of the validation data, likewise.")
     hold_out: float = setting(0.1, "Share of the pictures of each class that is held out to validate on.")
     hold_out_most: int = setting(5000, "Largest number of pictures that are held out to validate on.")
-    columns: str = setting("0,1", "Columns (numbers) or fields (names) of a table; names may be guessed.")
+    columns: str | None = setting(
+        None, "Columns (numbers) or fields (names) of a table; known names are found."
+    )
     class_names: str | None = setting(
         None, "Names of the classes in the order of their numbers, such as shirt,shoe."
     )

@@ -54,7 +54,7 @@ def _read(options: EvaluationSettings, skipped: Skipped, reading: dict[str, Any]
         problem = f"only {option('data')} can be read from standard input"
         raise ArgumentError("target_data", problem, "name a file")
     given["target"], given["config"] = given.pop("target_data", None), given.pop("dataset_config", None)
-    given["columns"] = parsed_columns(given.pop("columns", "0,1"))
+    given["columns"] = parsed_columns(given.pop("columns", None))
     place: Any = options.data
     with renamed(source="data", target="target_data"):
         return list(read_pairs(place, **given, max_words=None, skipped=skipped, **reading))

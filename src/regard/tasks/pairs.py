@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +17,18 @@ from regard.tasks.sampling import held_out_keys
 from regard.text import PairData, Skipped, read_lines, read_pairs
 from regard.text.huggingface_datasets import splits_of
 
-__all__ = ["Pair", "PairSource", "counted_rows", "nothing_left", "parsed_columns"]
+__all__ = [
+    "Pair",
+    "PairSource",
+    "check_labels",
+    "counted_rows",
+    "nothing_left",
+    "parsed_columns",
+    "read_columns",
+]
 
 LONGEST_WORDS = 1000  # of a text that is trained on
+FEWEST_ROWS = 10  # of which it can be said that nearly every one has a label of its own
 Pair = tuple[str, str]
 
 
@@ -196,12 +206,42 @@ class PairSource:
         return [path for path in named if path]
 
 
-def counted_rows(train: Any, noun: str) -> list[str]:
-    """Return lines that say how many rows of the training data were read and left out."""
+def counted_rows(train: Any, noun: str, parts: Sequence[str] = ("source", "target"), *more: str) -> list[str]:
+    """Return lines that say which columns the ``parts`` of a row are, and how many rows were read and left out.
+
+    ``more`` is added to the line of the columns.
+    """
     if not isinstance(train, PairData):
         return []
-    lines = [f"data: {len(train) + train.skipped.total:,} {noun} read, {len(train):,} of them to train on"]
+    lines = read_columns(train.skipped, parts, *more)
+    lines += [f"data: {len(train) + train.skipped.total:,} {noun} read, {len(train):,} of them to train on"]
     return lines + [f"left out of the data: {train.skipped}"] * bool(train.skipped.total)
+
+
+def read_columns(skipped: Skipped, parts: Sequence[str], *more: str) -> list[str]:
+    """Return a line that says which column each of the ``parts`` of a row is, or no line if no file was read.
+
+    >>> read_columns(Skipped(columns=['column "feedback"', 'column "mood"']), ("text", "label"), "3 labels")
+    ['read: text = column "feedback", label = column "mood", 3 labels']
+    """
+    if not skipped.columns:
+        return []
+    counted = " (counted from 0)" if any(one[-1].isdigit() for one in skipped.columns) else ""
+    named = [f"{part} = {column}" for part, column in zip(parts, skipped.columns, strict=False)]
+    return [f"read: {', '.join([*named[:-1], named[-1] + counted, *more])}"]
+
+
+def check_labels(labels: int, rows: int, example: str, fix: str) -> None:
+    """Raise FileError if nearly every one of the ``rows`` has a label of its own, and warn if every second one has.
+
+    ``labels`` is the number of different labels, ``example`` one of them, and ``fix`` is added to the error.
+    """
+    if rows < FEWEST_ROWS or 2 * labels <= rows:
+        return
+    problem = f"there are {labels:,} different labels in {rows:,} rows, such as {example!r:.60}"
+    if labels > 0.9 * rows:
+        raise FileError(f"{problem}: {fix}", argument="data")
+    warnings.warn(f"data: {problem}, and a model learns little about so rare labels", stacklevel=3)
 
 
 def nothing_left(data: str | None, skipped: Skipped) -> FileError:
@@ -224,13 +264,19 @@ def _warn_of_bad_rows(name: str, skipped: Skipped) -> None:
         warnings.warn(f"{name}: left out: {shown}", stacklevel=3)
 
 
-def parsed_columns(text: str) -> Sequence[Any]:
-    """Return the two columns that a setting names, as numbers or as names.
+def parsed_columns(text: str | None) -> Sequence[Any] | None:
+    """Return the two columns that a setting names, as numbers or as names, which are in quotes if they hold a comma.
 
-    >>> parsed_columns("0,1"), parsed_columns("text, label")
-    ((0, 1), ('text', 'label'))
+    >>> parsed_columns("0,1"), parsed_columns('"a, b", label')
+    ((0, 1), ('a, b', 'label'))
     """
-    columns = [int(name) if name.strip().isdigit() else name.strip() for name in text.split(",")]
-    if len(columns) != 2:
-        raise ArgumentError("columns", f"expected two, such as 0,1 or en,fr: got {text!r}")
-    return tuple(columns)
+    if text is None:
+        return None
+    try:
+        names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
+    except csv.Error:
+        names = []
+    if len(names) != 2:
+        fix = """put quotes around a name that holds a comma, as in '"a, b",c'"""
+        raise ArgumentError("columns", f"expected two, such as 0,1 or en,fr: got {text!r}", fix)
+    return tuple(int(name) if name.isdecimal() else name for name in names)

@@ -126,7 +126,9 @@ class DataSettings(SourceSettings):
 
     title: ClassVar[str] = "Data"
 
-    columns: str = setting("0,1", "Columns (numbers) or fields (names) to read; names may be guessed.")
+    columns: str | None = setting(
+        None, "Columns (numbers) or fields (names) to read, such as 0,1; known names are found."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

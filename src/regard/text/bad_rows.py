@@ -26,10 +26,11 @@ SHOWN = 5
 
 @dataclass
 class Skipped:
-    """The numbers of rows that were left out, by reason.
+    """The numbers of rows that a reader left out, by reason, and the columns that it read.
 
     ``empty`` counts the rows with an empty text, ``held_out`` those that were set aside for validation or tests, and
     ``bad`` those that cannot be read. ``first`` maps each reason to the place (file and line) of the first such row.
+    ``columns`` says where the parts of a row come from, such as ``column "text"`` or ``column 0``.
 
     >>> skipped = Skipped()
     >>> skipped.count("empty", "a.tsv, line 3")
@@ -43,6 +44,7 @@ class Skipped:
     held_out: int = 0
     bad: int = 0
     first: dict[str, str] = field(default_factory=dict)
+    columns: list[str] = field(default_factory=list, compare=False)
 
     @property
     def total(self) -> int:

@@ -6,14 +6,18 @@ label. Among pairs of sentences it would be one bad pair, so a warning is enough
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import re
+import shlex
 import warnings
 from collections.abc import Container, Iterator, Sequence
 
+from regard.text.bad_rows import Skipped
 from regard.text.words_and_characters import HAN_RANGES
 
-__all__ = ["Row", "without_header"]
+__all__ = ["Row", "joined_columns", "without_header"]
 
 # The place of a row for messages, and its two texts, each None if it is too long to read.
 Row = tuple[str, str | None, str | None]
@@ -27,16 +31,32 @@ _COLUMN_NAME = re.compile(
 # One to three words without punctuation, or up to six Han characters.
 _WORD = rf"[^\W{HAN_RANGES}]"
 _FEW_WORDS = re.compile(rf"[{HAN_RANGES}]{{1,6}}|(?!\d){_WORD}{{2,20}}(?:[ -]{_WORD}{{1,20}}){{0,2}}")
+# The most words and characters of a name above labelled rows, where a Han character counts as four.
+_MOST_WORDS, _MOST_CHARACTERS = 8, 60
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 
 
-def without_header(rows: Iterator[Row], *, labelled: bool, labels: Container[str] = ()) -> Iterator[Row]:
+def joined_columns(names: Sequence[str]) -> str:
+    """Return names of columns as the value of ``--columns``, with quotes as in CSV and for the shell where needed.
+
+    >>> print(joined_columns(["review", "stars"]), joined_columns(["a, b", "ok?"]))
+    review,stars '"a, b",ok?'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return shlex.quote(text.getvalue())
+
+
+def without_header(
+    rows: Iterator[Row], *, labelled: bool, labels: Container[str] = (), skipped: Skipped | None = None
+) -> Iterator[Row]:
     """Yield rows whose columns were not found by name, without the first row if that names the columns.
 
     ``labelled`` says that the second column is a label. The first of such rows is left out, with a warning, if both of
     its cells look like names, its label is in none of the next rows (up to 1000), and their labels repeat or are
-    numbers. A row with one of the known ``labels`` is never left out, and of pairs of texts no row is. A first row that
-    is kept and looks like names gives a warning.
+    numbers. The names are noted in ``skipped``. A row with one of the known ``labels`` is never left out, and of pairs
+    of texts no row is. A first row that is kept gives a warning if it looks like names, or if its label, which is no
+    number, is in none of the other rows although their labels repeat.
 
     >>> rows = [("a.csv, line 1", "review", "stars"), ("a.csv, line 2", "good", "5"), ("a.csv, line 3", "bad", "1")]
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -49,8 +69,24 @@ def without_header(rows: Iterator[Row], *, labelled: bool, labels: Container[str
     if first is None:
         return
     ahead = _read_ahead(rows)
-    if not (labelled and _names_columns(first, ahead, labels)):
-        _warn_of_names(first, ahead, labelled)
+    place, *cells = (cell.strip() if cell else "" for cell in first)
+    alone = labelled and _is_alone(cells[1], ahead, labels)
+    if alone and all(map(_may_be_name, cells)):
+        warnings.warn(
+            f"{place}: the first row, {', '.join(cells)}, is taken for the names of the columns and left out, because "
+            f"no other row has the label {cells[1]}. If it is data, put a row with the names text and label before it",
+            stacklevel=2,
+        )
+        if skipped is not None:
+            skipped.columns = [f'column "{cell}"' for cell in cells]
+    else:
+        if alone or _looks_like_names(cells, ahead, labelled):
+            why = f" Of the first {len(ahead) + 1:,} rows, no other has this label." if alone else ""
+            warnings.warn(
+                f"{place}: the first row is read as data: {', '.join(f'{cell:.80}' for cell in cells)}.{why} If these "
+                f"are names of columns, give them as columns (--columns {joined_columns(cells):.200})",
+                stacklevel=2,
+            )
         yield first
     yield from ahead
     yield from rows
@@ -67,37 +103,33 @@ def _read_ahead(rows: Iterator[Row]) -> list[Row]:
     return ahead
 
 
-def _names_columns(first: Row, others: Sequence[Row], known: Container[str]) -> bool:
-    """Return whether the first of labelled rows names the columns, and warn if so.
+def _is_alone(label: str, others: Sequence[Row], known: Container[str]) -> bool:
+    """Return whether none of the ``others`` has the label of a first row, although their labels repeat or are numbers.
 
-    ``others`` are the rows after it, and ``known`` are labels that are known before the rows are read.
+    ``known`` are labels that are known before the rows are read.
     """
-    place, text, label = (cell.strip() if cell else "" for cell in first)
-    if label in known or not (_is_name(text) and _is_name(label)):
-        return False
     labels = [row[2].strip() for row in others if row[2]]
-    repeated = len(set(labels)) < len(labels)
-    numbers = len(labels) > 1 and all(_NUMBER.fullmatch(one) for one in labels)
-    if label in labels or not (repeated or numbers):
+    numbers = len(labels) > 1 and all(map(_NUMBER.fullmatch, labels))
+    if not label or label in known or label in labels or (numbers and _NUMBER.fullmatch(label)):
         return False
-    warnings.warn(
-        f"{place}: the first row, {text}, {label}, is taken for the names of the columns and left out, because no "
-        f"other row has the label {label}. If it is data, put a row with the names text and label before it",
-        stacklevel=2,
-    )
-    return True
+    return numbers or len(set(labels)) < len(labels)
 
 
-def _warn_of_names(first: Row, others: Sequence[Row], labelled: bool) -> None:
-    """Warn if the first row, which is kept as data, looks like the names of the columns."""
-    place, *cells = (cell.strip() if cell else "" for cell in first)
+def _may_be_name(cell: str) -> bool:
+    """Return whether the text of a first row may be the name of a column, which is short and no sentence or number.
+
+    >>> [_may_be_name(text) for text in ("Comment?", "Q1: mood, 1-5", "I like it.", "5")]
+    [True, True, False, False]
+    """
+    length = len(cell) + 3 * sum(1 for _ in re.finditer(f"[{HAN_RANGES}]", cell))
+    named = any(character.isalpha() for character in cell) and not cell.endswith((".", "!", "。", "！"))
+    return named and length <= _MOST_CHARACTERS and len(cell.split()) <= _MOST_WORDS
+
+
+def _looks_like_names(cells: Sequence[str], others: Sequence[Row], labelled: bool) -> bool:
+    """Return whether a first row, which is kept as data, looks like the names of the columns."""
     known = all(_COLUMN_NAME.fullmatch(cell) for cell in cells)
-    if known or (not labelled and _is_unlike(cells, others)):
-        warnings.warn(
-            f"{place}: the first row is read as data: {', '.join(cells)}. If these are names of columns, give them as "
-            f"columns (--columns {','.join(cells)})",
-            stacklevel=2,
-        )
+    return known or (not labelled and _is_unlike(cells, others))
 
 
 def _is_unlike(cells: Sequence[str], others: Sequence[Row]) -> bool:

@@ -26,12 +26,14 @@ from regard.text.huggingface_datasets import rows_of
 from regard.text.lines import LONGEST, Line, check_readable, lines_of, name_of
 from regard.text.tables import (
     DEFAULT_COLUMNS,
-    csv_cells,
+    Columns,
     csv_rows,
     field_paths,
     guess_fields,
     parquet_rows,
-    tsv_cells,
+    table_cells,
+    tsv_rows,
+    unknown_columns,
 )
 from regard.text.words_and_characters import HAN_RANGES
 
@@ -59,7 +61,7 @@ def read_pairs(
     source: str | os.PathLike,
     target: str | os.PathLike | None = None,
     *,
-    columns: Sequence[int] | Sequence[str] = DEFAULT_COLUMNS,
+    columns: Sequence[int] | Sequence[str] | None = None,
     format: str | None = None,
     split: str = "train",
     config: str | None = None,
@@ -84,7 +86,8 @@ def read_pairs(
     ``translation.en``, ``english``). If there are none, they are the first pair of ``fields`` that exists, by default
     ``source`` and ``target``, or names of a text and its summary such as ``abstract`` and ``title``. ``fields``
     also says that the second text is a label, which may be a number. A first row with one of the ``labels`` is data,
-    and is not taken for the names of the columns.
+    and is not taken for the names of the columns. If no names are known and ``columns`` is not given, a table with more
+    than two columns raises ArgumentError, and so do objects. The columns that are read are noted in ``skipped``.
 
     The format is ``format``, or follows from the name of the file (``.tsv``, ``.csv``, ``.jsonl``, each also with
     ``.gz``, or ``.parquet``). Standard input is ``tsv`` by default.
@@ -109,11 +112,10 @@ def read_pairs(
     if target is not None:
         check_readable("target", target)
         rows = _aligned(source, target, bad)
-    elif kind == "tsv":
-        rows = tsv_cells(lines_of("source", source), columns, fields, labels, bad)
-    elif kind == "csv":
-        cells = csv_rows(lines_of("source", source), name_of(source), bad)
-        rows = csv_cells(cells, columns, languages, fields, labels, bad)
+    elif kind in ("tsv", "csv"):
+        lines, tabs = lines_of("source", source), kind == "tsv"
+        cells = tsv_rows(lines, bad) if tabs else csv_rows(lines, name_of(source), bad)
+        rows = table_cells(cells, columns, languages, fields, labels, bad, tabs=tabs)
     elif kind == "parquet":
         rows = _picked(parquet_rows(source), columns, languages, fields, bad)
     else:
@@ -189,7 +191,9 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
     return _FORMATS[suffix]
 
 
-def _checked_columns(columns: Sequence[int] | Sequence[str]) -> tuple[int, int] | tuple[str, str]:
+def _checked_columns(columns: Sequence[int] | Sequence[str] | None) -> Columns:
+    if columns is None:
+        return None
     if isinstance(columns, str) or len(columns) != 2:
         raise ArgumentError("columns", f"expected two, for source and target, got {columns!r}")
     first, second = columns
@@ -202,6 +206,7 @@ def _checked_columns(columns: Sequence[int] | Sequence[str]) -> tuple[int, int] 
 def _aligned(source: str | os.PathLike, target: str | os.PathLike, bad: BadRows) -> Iterator[Row]:
     """Yield line i of one file with line i of the other, and raise FileError at the end if one file has more lines."""
     lefts, rights = lines_of("source", source), lines_of("target", target)
+    bad.skipped.columns = [f"lines of {name_of(one)}" for one in (source, target)]
     count = 0
     while True:
         left, right = next(lefts, None), next(rights, None)
@@ -245,22 +250,27 @@ _TOO_LONG = object()
 
 def _picked(
     rows: Iterator[tuple[str, Any]],
-    columns: tuple[int, int] | tuple[str, str],
+    columns: Columns,
     languages: tuple[str, str] | None,
     fields: Sequence[tuple[str, str]],
     bad: BadRows,
 ) -> Iterator[Row]:
     """Yield two fields of each object, by default those that :func:`guess_fields` finds in the first object."""
+    columns = None if columns == DEFAULT_COLUMNS else columns
     for place, value in rows:
         if value is _TOO_LONG:
             yield place, None, None
         elif value is None:
             yield place, "", ""
-        elif columns == DEFAULT_COLUMNS and not isinstance(value, dict):
+        elif columns is None and not isinstance(value, dict):
             bad.add(place, f"expected an object, got {json.dumps(value, default=str):.40}")
         else:
-            if columns == DEFAULT_COLUMNS:
-                columns = guess_fields(list(field_paths(value)), languages, fields) or columns
+            if columns is None:
+                names = list(field_paths(value))
+                columns = guess_fields(names, languages, fields)
+                if columns is None:
+                    raise unknown_columns(f"{place} has fields", names)
+            bad.skipped.columns = bad.skipped.columns or [f'field "{name}"' for name in columns]
             try:
                 left = _field(value, columns[0], place)
                 right = _field(value, columns[1], place, numbers=bool(fields))

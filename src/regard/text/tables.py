@@ -9,22 +9,28 @@ from collections import deque
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from regard.errors import FileError, MissingExtraError, option
+from regard.errors import ArgumentError, FileError, MissingExtraError, option
 from regard.text.bad_rows import BadRows
-from regard.text.headers import Row, without_header
+from regard.text.headers import Row, joined_columns, without_header
 from regard.text.lines import LONGEST, Line, name_of
 
 __all__ = [
     "DEFAULT_COLUMNS",
-    "csv_cells",
+    "Columns",
     "csv_rows",
     "field_paths",
     "guess_fields",
     "parquet_rows",
-    "tsv_cells",
+    "table_cells",
+    "tsv_rows",
+    "unknown_columns",
 ]
 
+# Two columns by their numbers or names, or None if they are not given.
+Columns = tuple[int, int] | tuple[str, str] | None
 DEFAULT_COLUMNS = (0, 1)
+# The most columns that an error lists.
+_SHOWN = 20
 # Rows of a Parquet file that are read at a time.
 _ROWS = 1024
 _NAMES = {
@@ -141,108 +147,108 @@ def _separator(line: str) -> str:
     return ";" if semicolons > 1 and (commas == 1 or (semicolons == 2 != commas)) else ","
 
 
-def csv_cells(
-    rows: Iterator[tuple[str, list[str]]],
-    columns: tuple[int, int] | tuple[str, str],
+def tsv_rows(lines: Iterator[Line], bad: BadRows) -> Iterator[tuple[str, list[str] | None]]:
+    """Yield the place and the cells of each line of a TSV file, None for a line that is too long.
+
+    Lines that cannot be decoded are added to ``bad``.
+    """
+    for line in lines:
+        if line.problem:
+            bad.add(line.place, line.problem)
+        else:
+            yield line.place, None if line.text is None else line.text.split("\t")
+
+
+def table_cells(
+    rows: Iterator[tuple[str, list[str] | None]],
+    columns: Columns,
     languages: tuple[str, str] | None,
     fields: Sequence[tuple[str, str]],
     labels: Container[str],
     bad: BadRows,
+    *,
+    tabs: bool,
 ) -> Iterator[Row]:
-    """Yield the place and two cells of each row of a CSV file, without a first row that names the columns.
+    """Yield the place and two cells of each row of a table, without a first row that names the columns.
 
-    ``columns`` are numbers or names. With the default numbers, the columns are those that :func:`guess_fields` finds in
-    the first row for ``languages`` and ``fields``, or else the first two. ``labels`` are those of
-    :func:`~regard.text.headers.without_header`. Rows without these columns, or with more cells than the first row, are
-    added to ``bad``.
+    ``columns`` are numbers or names. If they are None or the first two numbers, the columns are those that
+    :func:`guess_fields` finds in the first row for ``languages`` and ``fields``. Otherwise a table has two columns, or
+    the numbers have to be given. ``labels`` are those of :func:`~regard.text.headers.without_header`. Rows without
+    these columns are added to ``bad``, and so are rows with more cells than the first row unless they are separated by
+    ``tabs``.
     """
     first = next(rows, None)
     if first is None:
         return
-    names: tuple[Any, Any] | None = columns
-    if not isinstance(columns[0], str):
-        names = guess_fields(first[1], languages, fields) if columns == DEFAULT_COLUMNS else None
+    place, cells = first[0], [cell.strip() for cell in first[1] or []]
+    names: tuple[Any, Any] | None = columns if columns and isinstance(columns[0], str) else None
+    if columns is None or columns == DEFAULT_COLUMNS:
+        names = guess_fields(cells, languages, fields)
     if names is not None:
-        yield from _csv_cells(rows, _named_places(first[1], names, first[0]), len(first[1]), bad)
+        places, width = _named_places(cells, names, place, bad), 0 if tabs else len(cells)
+        bad.skipped.columns = [f'column "{name}"' for name in names]
+        yield from _cells(rows, places, width, bad, tabs=tabs)
         return
-    places = (int(columns[0]), int(columns[1]))
-    rows = itertools.chain([first], rows)
-    yield from without_header(_csv_cells(rows, places, 0, bad), labelled=bool(fields), labels=labels)
+    if columns is None and len(cells) > 2 and any(cells[2:]):
+        raise unknown_columns(f"{place} has {len(cells)} columns", cells, numbered=True)
+    first_two = columns or DEFAULT_COLUMNS
+    places = (int(first_two[0]), int(first_two[1]))
+    bad.skipped.columns = [f"column {number}" for number in places]
+    found = _cells(itertools.chain([first], rows), places, 0, bad, tabs=tabs)
+    yield from without_header(found, labelled=bool(fields), labels=labels, skipped=bad.skipped)
 
 
-def _csv_cells(
-    rows: Iterator[tuple[str, list[str]]], places: tuple[int, int], width: int, bad: BadRows
+def _cells(
+    rows: Iterator[tuple[str, list[str] | None]],
+    places: tuple[int, int],
+    width: int,
+    bad: BadRows,
+    *,
+    tabs: bool,
 ) -> Iterator[Row]:
-    """Yield the place of each row and its cells at two ``places``.
+    """Yield the place of each row and its cells at two ``places``, None for a row that is too long to read.
 
-    ``width`` is the largest number of cells of a row. With 0 it is that of the first row that has both places. Other
-    rows are added to ``bad``.
+    ``width`` is the largest number of cells of a row without ``tabs``. With 0 it is that of the first row that has both
+    places. Other rows are added to ``bad``.
     """
     for place, cells in rows:
-        if max(places) >= len(cells):
-            problem = f"there is no column {max(places)}: the row has {len(cells)} of them, counted from 0"
+        if cells is None:
+            yield place, None, None
+        elif max(places) >= len(cells):
+            if not any(cell.strip() for cell in cells):
+                yield place, "", ""
+                continue
+            counting = f"counted from 0{' and separated by tabs' if tabs else ''}"
+            problem = f"there is no column {max(places)}: the row has {len(cells)} of them, {counting}"
             bad.add(place, problem, f"check {option('columns')}, or the row")
-            continue
-        width = width or len(cells)
-        if len(cells) > width:
+        elif width and len(cells) > width:
             problem = f"the row has {len(cells)} cells, the first row has {width}"
             bad.add(place, problem, "put quotes around a text that holds the separator")
-            continue
-        yield place, cells[places[0]], cells[places[1]]
-
-
-def tsv_cells(
-    lines: Iterator[Line],
-    columns: tuple[int, int] | tuple[str, str],
-    fields: Sequence[tuple[str, str]],
-    labels: Container[str],
-    bad: BadRows,
-) -> Iterator[Row]:
-    """Yield the place and two cells of each line of a TSV file, without a first line that names the columns.
-
-    ``columns`` are numbers or names. With the default numbers and ``fields``, the columns are those that
-    :func:`guess_fields` finds in the first line, or else the first two. Lines without them are added to ``bad``.
-    """
-    first = next(lines, None)
-    if first is None:
-        return
-    cells = first.text.split("\t") if first.text is not None else []
-    names: tuple[Any, Any] | None = columns
-    if not isinstance(columns[0], str):
-        names = guess_fields(cells, None, fields) if fields and columns == DEFAULT_COLUMNS else None
-    if names is not None:
-        if first.problem:
-            raise FileError(f"{first.place}: {first.problem}")
-        yield from _tsv_cells(lines, _named_places(cells, names, first.place), bad)
-        return
-    places = (int(columns[0]), int(columns[1]))
-    rows = _tsv_cells(itertools.chain([first], lines), places, bad)
-    yield from without_header(rows, labelled=bool(fields), labels=labels)
-
-
-def _tsv_cells(lines: Iterator[Line], places: tuple[int, int], bad: BadRows) -> Iterator[Row]:
-    for line in lines:
-        if line.problem:
-            bad.add(line.place, line.problem)
-        elif line.text is None:
-            yield line.place, None, None
         else:
-            cells = line.text.split("\t")
-            if max(places) >= len(cells) and line.text.strip():
-                problem = f"there is no column {max(places)}: the line has {len(cells)} of them"
-                counting = "counted from 0 and separated by tabs"
-                bad.add(line.place, f"{problem}, {counting}", f"check {option('columns')}, or the line")
-                continue
-            left, right = (cells[place] if place < len(cells) else "" for place in places)
-            yield line.place, left, right
+            width = 0 if tabs else width or len(cells)
+            yield place, cells[places[0]], cells[places[1]]
 
 
-def _named_places(cells: list[str], columns: tuple[Any, Any], place: str) -> tuple[int, int]:
+def _named_places(cells: list[str], columns: tuple[Any, Any], place: str, bad: BadRows) -> tuple[int, int]:
     """Return the numbers of two columns by their names in the first row of a table, or raise FileError."""
     for name in columns:
         if name not in cells:
+            bad.check()  # a first line that cannot be read is not the row of names
             raise FileError(f"{place}: there is no column {name!r}: its columns are {', '.join(cells)}")
     return cells.index(columns[0]), cells.index(columns[1])
+
+
+def unknown_columns(found: str, names: Sequence[str], *, numbered: bool = False) -> ArgumentError:
+    """Return the error for a table or an object whose columns are not given and have no known names.
+
+    ``found`` says where the ``names`` are, and ``numbered`` that columns may be named by their numbers.
+    """
+    shown = [f"{number} {name!r:.40}" if numbered else name for number, name in enumerate(names)]
+    listed = ", ".join(shown[:_SHOWN]) + ", …" * (len(shown) > _SHOWN)
+    by_name = option("columns", joined_columns(names[:2]))
+    examples = f"{option('columns', '0,1')} or {by_name}" if numbered else by_name
+    fix = f"name two of them, as in {examples}" if len(names) > 1 else "expected two"
+    return ArgumentError("columns", f"not given, and {found} without known names: {listed}", fix)
 
 
 def parquet_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -313,6 +319,6 @@ def _matching(names: Sequence[str], wanted: str) -> list[str]:
 
     If there is none, return those of its regional variants (``en-GB``, ``en_XX``).
     """
-    last = {name: name.rpartition(".")[2].lower().replace("_", "-") for name in names}
+    last = {name: name.rpartition(".")[2].strip().lower().replace("_", "-") for name in names}
     same = [name for name, short in last.items() if short == wanted]
     return same or [name for name, short in last.items() if short.partition("-")[0] == wanted]

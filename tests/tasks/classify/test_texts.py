@@ -174,7 +174,14 @@ def test_a_few_texts_that_are_all_right_do_not_make_a_model_sure_without_limit()
 def test_columns_that_leave_nothing_to_train_on_are_refused(tmp_path):
     data = tmp_path / "rows.tsv"
     data.write_text("".join(f"{n % 2}\ttext {n}\n" for n in range(50)), encoding="utf-8")
-    with pytest.raises(FileError, match="data: no row of .* can be held out .* each class has one text only"):
+    with pytest.raises(FileError, match=r"data: there are 50 different labels in 50 rows, .* see columns="):
+        tasks.train("classify", {**SMALL, "data": str(data)}, tmp_path / "run", show=False)
+
+
+def test_labels_that_are_rare_are_warned_of(tmp_path):
+    data = tmp_path / "rows.tsv"
+    data.write_text("".join(f"text {n}\t{n % 26}\n" for n in range(50)), encoding="utf-8")
+    with pytest.warns(UserWarning, match="data: there are 26 different labels in 50 rows"):
         tasks.train("classify", {**SMALL, "data": str(data)}, tmp_path / "run", show=False)
 
 

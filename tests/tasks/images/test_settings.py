@@ -113,9 +113,12 @@ def test_the_command_names_the_flag_of_the_patch_size(tmp_path):
 def test_data_that_cannot_be_trained_on_names_the_flag_and_leaves_nothing(tmp_path):
     np.savez(tmp_path / "a.npz", images=np.zeros((6, 8, 8), dtype=np.uint8), labels=np.arange(6))
     np.savez(tmp_path / "b.npz", images=np.zeros((6, 8, 8)), labels=np.array([0, 1, 2, 3, 4, 9]))
+    names = np.array([*range(19), 0])
+    np.savez(tmp_path / "c.npz", images=np.zeros((20, 8, 8), dtype=np.uint8), labels=names)
     common = {"steps": 1, "patch_size": 4}
     for given, problem in (
         ({"data": str(tmp_path / "none")}, "data: no file or folder"),
+        ({"data": str(tmp_path / "c.npz")}, "data: there are 19 different labels in 20 rows, such as '0': a"),
         ({"data": str(tmp_path / "a.npz")}, "data: each class has one picture only"),
     ):
         with pytest.raises(FileError, match=problem):

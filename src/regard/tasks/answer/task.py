@@ -63,7 +63,8 @@ class AnswerTask(Task):
         answered = int(
             (data.train.stores["answers"].ids[data.train.stores["answers"].offsets[:-1]] > 0).sum()
         )
-        lines = [f"data: {len(data.train):,} windows to train on, {answered:,} of them with an answer"]
+        lines = ["read: question, context and answers = the fields of these names"] if settings.data else []
+        lines += [f"data: {len(data.train):,} windows to train on, {answered:,} of them with an answer"]
         skipped = Skipped(**data.train.manifest.get("skipped", {}))
         if skipped.total:
             lines.append(f"left out of the data: {skipped}")

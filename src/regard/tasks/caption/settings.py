@@ -98,8 +98,8 @@ class CaptionedPictures(DataSettings):
     title: ClassVar[str] = "Data"
     locations: ClassVar[tuple[str, ...]] = (*DataSettings.locations, "images", "digits", "garments")
 
-    columns: str = setting(
-        "0,1", "Columns (numbers) or fields (names) of the picture's file and its caption."
+    columns: str | None = setting(
+        None, "Columns (numbers) or fields (names) of the picture's file and its caption."
     )
     images: str | None = setting(
         None, "Folder of the pictures that the data names; by default the folder of the data."

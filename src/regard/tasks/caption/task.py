@@ -54,7 +54,7 @@ class CaptionTask(Task):
 
     def describe(self, settings: CaptionSettings, data: CaptionedPictures) -> list[str]:
         """Return the numbers of pictures and tokens as text."""
-        lines = counted_rows(data.train, "pictures")
+        lines = counted_rows(data.train, "pictures", ("picture", "caption"))
         lines.append(f"validation: {len(data.valid):,} pictures held out")
         return [*lines, f"vocabulary: {settings.vocabulary}, {len(data.vocabulary):,} tokens"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from regard.corpus.meaning import Clause, Compound, Statement
 from regard.errors import ArgumentError, FileError, option
 from regard.files import make_folder, remove_leftovers
 from regard.tasks.classify.settings import ClassificationSettings, label_names
-from regard.tasks.pairs import Pair, PairSource, nothing_left
+from regard.tasks.pairs import Pair, PairSource, check_labels, nothing_left
 from regard.tasks.pretrained import starting_vocabulary
 from regard.tasks.sampling import held_out_keys, last_keys
 from regard.tasks.text_encoder import TextEncoder, without_line_breaks
@@ -27,6 +28,7 @@ __all__ = ["ClassificationData", "embedded_rows", "prepare", "run_files", "sente
 
 # More labels than that are rather texts or numbers of rows.
 MOST_CLASSES = 1000
+_IS_IT = f"is it the column of the labels? see {option('columns')}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,16 @@ class LabelledSource(PairSource):
     @functools.cached_property
     def last_texts(self) -> dict[str, str]:
         """The labels of the training rows, each with the text that would be held out last."""
-        return last_keys(_with_few_labels(self._all(Skipped())), self.settings.seed)
+        counts: Counter[str] = Counter()
+
+        def counted() -> Iterator[Pair]:
+            for text, label in _with_few_labels(self._all(Skipped())):
+                counts[label] += 1
+                yield text, label
+
+        found = last_keys(counted(), self.settings.seed)
+        check_labels(len(counts), counts.total(), next(reversed(found), ""), _IS_IT)
+        return found
 
     @functools.cached_property
     def chosen_keys(self) -> set[str]:
@@ -149,8 +160,7 @@ def _with_few_labels(rows: Iterable[Pair]) -> Iterator[Pair]:
         labels.add(label.strip())
         if len(labels) > MOST_CLASSES:
             problem = f"there are more than {MOST_CLASSES:,} different labels, such as {label.strip()!r:.60}"
-            fix = f"is it the column of the labels? see {option('columns')}"
-            raise FileError(f"{problem}: {fix}", argument="data")
+            raise FileError(f"{problem}: {_IS_IT}", argument="data")
         yield text, label.strip()
 
 

@@ -64,7 +64,7 @@ class ClassifyTask(Task):
 
     def describe(self, settings: ClassificationSettings, data: ClassificationData) -> list[str]:
         """Return the numbers of texts, classes and tokens as text."""
-        lines = counted_rows(data.train, "texts")
+        lines = counted_rows(data.train, "texts", ("text", "label"), f"{len(data.labels)} labels")
         long = int((data.train.source.lengths() >= settings.max_tokens).sum())
         if long:
             part = "the end" if settings.cut == "end" else "the middle"

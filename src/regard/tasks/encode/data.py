@@ -186,6 +186,7 @@ def read_texts(
         lines = (text for text, _ in read_pairs(place, columns=(named, named), **options))
     else:
         lines = read_lines(place, keep_empty=False, skip_bad_rows=skip_bad_rows, skipped=skipped)
+        skipped.columns = ["all lines, joined" if join_lines else "each line"]
     for text in _joined(lines) if join_lines else lines:
         yield from _cut(" ".join(text.split()))
 

@@ -23,6 +23,7 @@ from regard.tasks.encode.sentence_pooling import SentencePooling
 from regard.tasks.encode.settings import EncodingEvaluationSettings, EncodingSettings
 from regard.tasks.minilm import MINILM, installed_minilm, minilm_folder
 from regard.tasks.objective import BatchedObjective
+from regard.tasks.pairs import read_columns
 from regard.tasks.pretrained import starting_config, starting_encoder, starting_masked_model
 from regard.tasks.sampling import sample
 from regard.text import Skipped, TextPieces
@@ -62,7 +63,8 @@ class EncodeTask(Task):
     def describe(self, settings: EncodingSettings, data: EncodingData) -> list[str]:
         """Return the numbers of pieces and tokens as text."""
         tokens = int(data.train.store.lengths().sum())
-        lines = [f"data: {len(data.train):,} pieces of text to train on, {tokens:,} tokens"]
+        lines = read_columns(data.train.skipped, ("text",))
+        lines += [f"data: {len(data.train):,} pieces of text to train on, {tokens:,} tokens"]
         if data.train.skipped.total:
             lines.append(f"left out of the data: {data.train.skipped}")
         lines.append(f"validation: {len(data.valid):,} pieces held out")

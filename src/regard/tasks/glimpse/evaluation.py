@@ -151,7 +151,7 @@ def _pictures(
                 split=options.split or "test",
                 classes=classifier.labels,
                 channels=classifier.channels,
-                columns=parsed_columns(options.columns or "0,1"),
+                columns=parsed_columns(options.columns),
                 skip_bad_rows=options.skip_bad_rows,
                 skipped=skipped,
             )

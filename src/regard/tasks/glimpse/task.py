@@ -22,6 +22,7 @@ from regard.tasks.glimpse.data import VALIDATION_SEED, GlimpseData, batches_of, 
 from regard.tasks.glimpse.evaluation import GlimpseReport, evaluate_classifiers, measure
 from regard.tasks.glimpse.settings import ARCHITECTURES, GlimpseEvaluationSettings, GlimpseSettings
 from regard.tasks.objective import Objective
+from regard.tasks.pairs import read_columns
 from regard.training.reinforce import advantages, baseline_loss, policy_loss
 
 __all__ = ["GlimpseObjective", "GlimpseTask", "returns_of"]
@@ -54,7 +55,9 @@ class GlimpseTask(Task):
         rows, columns = data.size
         made = {"plain": "", "translated": "at random places, ", "cluttered": "among parts of others, "}
         classes = ", ".join(f"{name} {count:,}" for name, count in data.train.counts().items())
-        lines = [
+        count = f"{len(data.train.classes)} labels"
+        lines = read_columns(data.skipped, ("picture", "label"), count)
+        lines += [
             f"pictures: {len(data.train):,}, {made[settings.mode]}{rows}×{columns} pixels",
             f"validation: {len(data.valid):,} pictures {'held out' if settings.valid is None else 'given'}",
             f"classes: {classes}",

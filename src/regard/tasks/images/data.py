@@ -16,7 +16,7 @@ from regard.images import ImageSet, read_digits, read_image_set
 from regard.images.sources import holds_picture_files
 from regard.tasks.image_settings import class_names, shape_of
 from regard.tasks.images.settings import SHIFT, ImageSettings
-from regard.tasks.pairs import parsed_columns
+from regard.tasks.pairs import check_labels, parsed_columns
 from regard.text import Skipped
 
 __all__ = ["SETTINGS_OF_READER", "ImageData", "fitting_shift", "prepare"]
@@ -61,6 +61,9 @@ def prepare(settings: ImageSettings, folder: Path, *, learn: bool) -> ImageData:
         names = ", ".join(repr(name) for name, count in whole.counts().items() if count)
         problem = f"there is one class only, {names}: expected two or more"
         raise FileError(problem, argument="data")
+    present = np.unique(whole.labels)
+    fix = "a class needs several pictures to learn from: are these the names of classes?"
+    check_labels(len(present), len(whole), whole.classes[present[0]], fix)
     fitting_shift(settings.shift, whole.size)
     if learn:
         _warn_of_empty_classes(whole, settings.data)

@@ -90,7 +90,7 @@ def _pictures(classifier: ImageClassifier, options: ImageEvaluationSettings, ski
             classes=names,
             size=classifier.size,
             channels=classifier.channels,
-            columns=parsed_columns(options.columns or "0,1"),
+            columns=parsed_columns(options.columns),
             skip_bad_rows=options.skip_bad_rows,
             skipped=skipped,
         )

@@ -26,6 +26,7 @@ from regard.tasks.images.evaluation import ImageReport, evaluate_classifiers
 from regard.tasks.images.networks import network, network_config
 from regard.tasks.images.settings import ImageEvaluationSettings, ImageSettings
 from regard.tasks.objective import BatchedObjective
+from regard.tasks.pairs import read_columns
 from regard.terminal import draw_grids
 from regard.text import ClassLabels
 
@@ -61,7 +62,8 @@ class ImagesTask(Task):
         kind = "grey" if data.train.channels == 1 else "in colour"
         counts = data.train.counts().items()
         shown = ", ".join(f"{name} {count:,}" for name, count in list(counts)[:20])
-        lines = [
+        lines = read_columns(data.skipped, ("picture", "label"), f"{len(counts)} labels")
+        lines += [
             f"pictures: {len(data.train):,} of {height}×{width}, {kind}",
             f"validation: {len(data.valid):,} pictures {'held out' if settings.valid is None else 'given'}",
             f"classes: {shown}" + (f" and {len(counts) - 20} more" if len(counts) > 20 else ""),

@@ -46,8 +46,8 @@ class _Summaries(EmbeddedSettings, DataSettings):
     title: ClassVar[str] = "Data"
     default_embedded: ClassVar[int] = DEFAULTS["embedded"]
 
-    columns: str = setting(
-        "0,1", "Columns (numbers) or fields (names) of text and summary; names may be guessed."
+    columns: str | None = setting(
+        None, "Columns (numbers) or fields (names) of text and summary; known names are found."
     )
     embedded: int | None = setting(
         None, "Reports of the embedded corpus to add to the data, or to train on where there is none."

@@ -50,7 +50,7 @@ class SummarizeTask(Task):
 
     def describe(self, settings: SummarySettings, data: SummaryData) -> list[str]:
         """Return the numbers of rows and tokens as text."""
-        lines = counted_rows(data.train, "texts")
+        lines = counted_rows(data.train, "texts", ("text", "summary"))
         lengths = data.train.source.lengths()
         cut = int((lengths == settings.max_tokens).sum())
         if cut:

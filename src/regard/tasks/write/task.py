@@ -70,7 +70,8 @@ class WriteTask(Task):
     def describe(self, settings: WritingSettings, data: WritingData) -> list[str]:
         """Return the numbers of characters and tokens as text."""
         train, valid = data.characters["train"], data.characters["valid"]
-        lines = [f"data: {train:,} characters to train on, {len(data.train.ids):,} tokens"]
+        lines = ["read: text = all lines"] if settings.data else []
+        lines += [f"data: {train:,} characters to train on, {len(data.train.ids):,} tokens"]
         if data.skipped.total:
             lines.append(f"left out of the data: {data.skipped}")
         place = "of the validation text" if settings.valid else "held out"
