@@ -1,4 +1,4 @@
-"""Atomic writing of files, and reading of JSON files."""
+"""Atomic writing of files, reading of JSON files, and finding of files in folders by class."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -28,9 +29,14 @@ PATIENCE = 1.0
 
 __all__ = [
     "check_writable",
+    "class_folders",
+    "files_below",
+    "in_natural_order",
+    "is_named",
     "make_folder",
     "read_json",
     "remove_leftovers",
+    "split_folder",
     "sync_folder",
     "temporary_beside",
     "write_atomically",
@@ -245,6 +251,99 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+# -- files by class ----------------------------------------------------------------------------------------------
+
+# The names of the folders of the parts of a data set.
+_PARTS = {
+    "train": ("train", "training"),
+    "test": ("test", "testing"),
+    "validation": ("valid", "validation", "val"),
+}
+
+
+def files_below(folder: Path, suffixes: tuple[str, ...], noun: str, *, argument: str) -> list[Path]:
+    """Return the files in a folder and the folders below it, by name, or raise FileError if there are none.
+
+    The names of the files end in one of the ``suffixes``. Hidden files are left out. ``noun`` names the files in the
+    error, such as "pictures", and ``argument`` is the name of the caller's argument that it is about.
+    """
+    if not folder.is_dir():
+        raise FileError(f"no folder {folder}", argument=argument)
+    found = [
+        path for path in folder.rglob("*") if is_named(path.relative_to(folder), suffixes) and path.is_file()
+    ]
+    if not found:
+        known = ", ".join(filter(None, suffixes))
+        raise FileError(f"{folder} has no {noun}: expected files in {known}", argument=argument)
+    return sorted(found, key=lambda path: in_natural_order(path.relative_to(folder).as_posix()))
+
+
+def class_folders(
+    folder: Path, suffixes: tuple[str, ...], noun: str, *, argument: str
+) -> dict[str, list[Path]]:
+    """Return the files in each folder of a folder, by the name of that folder, which is a class.
+
+    The arguments are those of :func:`files_below`. Raises FileError if there are fewer than two such folders, or one
+    without files.
+    """
+    inside = (path for path in folder.iterdir() if not path.name.startswith("."))
+    names = sorted((path.name for path in inside if path.is_dir()), key=in_natural_order)
+    if len(names) < 2:
+        number = "no folder" if not names else f"one folder, {names[0]}"
+        problem = f"{folder} has {number}: expected one for each class, two or more"
+        raise FileError(problem, argument=argument)
+    files: dict[str, list[Path]] = {}
+    for name in names:
+        try:
+            files[name] = files_below(folder / name, suffixes, noun, argument=argument)
+        except FileError as error:
+            told = f"the class {name!r} is empty: {error.in_words()}"
+            raise FileError(told, argument=argument) from None
+    return files
+
+
+def split_folder(folder: Path, split: str, suffixes: tuple[str, ...]) -> Path:
+    """Return the folder of a part of a data set, such as "train" or "test", or the folder itself if it has no parts.
+
+    ``suffixes`` are the ends of the names of the files in class folders.
+    """
+    inside = {path.name: path for path in folder.iterdir() if path.is_dir()}
+    parts = [inside[name] for part in ("train", "test") for name in _PARTS[part] if name in inside]
+    others = [
+        name for name in inside if name[0] != "." and not any(name in names for names in _PARTS.values())
+    ]
+
+    def holds_files(part: Path) -> bool:
+        return any(is_named(Path(path.name), suffixes) and path.is_file() for path in part.iterdir())
+
+    # Beside folders of classes, such a folder with files is one of the classes.
+    if not parts or (others and any(map(holds_files, parts))):
+        return folder
+    for name in _PARTS.get(split, (split,)):
+        if name in inside:
+            return inside[name]
+    raise FileError(f"{folder} has no folder {_PARTS.get(split, (split,))[0]}", argument="source")
+
+
+def in_natural_order(name: str) -> tuple[object, ...]:
+    """Return a key that sorts names as people do, with ``img2`` before ``img10``.
+
+    >>> sorted(["b", "a10", "a2", "10", "9"], key=in_natural_order)
+    ['9', '10', 'a2', 'a10', 'b']
+    """
+    parts = re.split(r"(\d+)", name)
+    # Parts with odd numbers are digits. Each key is a tuple, so that numbers are never compared with texts.
+    return tuple((0, int(part), part) if place % 2 else (1, 0, part) for place, part in enumerate(parts))
+
+
+def is_named(path: Path, suffixes: tuple[str, ...]) -> bool:
+    """Return whether a file has one of the suffixes, where "" is that of a name without a dot, and is not hidden."""
+    if any(part.startswith(".") for part in path.parts):
+        return False
+    name = path.name.lower()
+    return name.endswith(tuple(filter(None, suffixes))) or ("" in suffixes and "." not in name)
 
 
 # -- locks of temporary files ------------------------------------------------------------------------------------

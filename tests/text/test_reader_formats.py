@@ -6,14 +6,14 @@ import json
 import pytest
 
 from regard.errors import ArgumentError, FileError
-from regard.text import Skipped, read_lines, read_pairs
+from regard.text import LABEL_FIELDS, Skipped, read_lines, read_pairs
 from regard.text import lines as text_lines
 
 PAIRS = [("a dog", "un chien"), ("a cat", "un chat"), ("a cow", "une vache")]
 
 
 def write(path, text):
-    data = text.encode()
+    data = text.encode() if isinstance(text, str) else text
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
 
@@ -137,6 +137,64 @@ def test_broken_parquet_files_are_refused(tmp_path):
         next(read_pairs(write(tmp_path / "a.parquet", "a\tb\n")))
     with pytest.raises(ArgumentError, match="parquet cannot be read from standard input"):
         read_pairs("-", format="parquet")
+
+
+# ---- folders by class
+
+
+def folders(root, texts):
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        write(root / name, text)
+    return root
+
+
+TEXTS = {
+    "good/10.txt": "ten",
+    "good/2.txt": "two\nlines",
+    "bad/a/7": "seven",
+    "bad/.x.txt": "",
+    "bad/x.csv": "a,b",
+}
+
+
+def test_the_texts_of_a_folder_by_class_have_the_names_of_their_folders_as_labels(tmp_path):
+    root, skipped = folders(tmp_path / "data", TEXTS), Skipped()
+    expected = [("seven", "bad"), ("two\nlines", "good"), ("ten", "good")]
+    assert list(read_pairs(root, fields=LABEL_FIELDS, skipped=skipped)) == expected
+    assert skipped.columns == ["each file", "name of its folder"]
+    folders(root, {"read me.txt": "about"})
+    with pytest.warns(UserWarning, match=r"read me.txt is in no folder of a class"):
+        assert list(read_pairs(root, fields=LABEL_FIELDS)) == expected
+
+
+def test_the_folder_of_a_part_is_chosen_by_the_split(tmp_path):
+    for split, text in (("train", "a"), ("test", "b"), ("val", "c")):
+        folders(tmp_path / split, {"x/1.txt": text, "y/1.txt": text})
+    for split, text in (("train", "a"), ("test", "b"), ("validation", "c")):
+        rows = read_pairs(tmp_path, fields=LABEL_FIELDS, split=split)
+        assert list(rows) == [(text, "x"), (text, "y")]
+    with pytest.raises(FileError, match="has no folder other"):
+        list(read_pairs(tmp_path, fields=LABEL_FIELDS, split="other"))
+
+
+def test_folders_that_are_not_by_class_are_refused_in_words(tmp_path):
+    root = folders(tmp_path / "data", {"good/1.txt": b"\xff", "good/2.txt": " ", "bad/3.txt": "fine"})
+    with pytest.raises(
+        FileError, match=r"data, file good/1.txt: line 1: byte 0xff.*\(files good/1.txt, good/2.txt\)"
+    ):
+        list(read_pairs(root, fields=LABEL_FIELDS))
+    skipped = Skipped()
+    rows = list(read_pairs(root, fields=LABEL_FIELDS, skip_bad_rows=True, skipped=skipped))
+    assert (rows, skipped.bad) == ([("fine", "bad")], 2)
+    with pytest.raises(
+        ArgumentError, match="columns: of no use for .*data, where the labels are the names of"
+    ):
+        read_pairs(root, fields=LABEL_FIELDS, columns=(0, 1))
+    with pytest.raises(FileError, match="one has one folder, good: expected one for each class"):
+        list(read_pairs(folders(tmp_path / "one", {"good/1.txt": "x"}), fields=LABEL_FIELDS))
+    with pytest.raises(ArgumentError, match="data is a folder, not a file: name a file"):
+        read_pairs(root)
 
 
 # ---- fields guessed

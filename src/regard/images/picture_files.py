@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.errors import ArgumentError, FileError, option
-from regard.images.files import class_folders, in_natural_order
+from regard.files import in_natural_order
+from regard.images.files import image_classes
 from regard.images.idx import MOST_BYTES
 from regard.images.image_set import ImageSet
 from regard.images.reading import ImageHeader, read_header, read_image
@@ -40,7 +41,7 @@ def class_rows(folder: Path, classes: Sequence[str] | None) -> Rows:
 
     ``classes`` are the names of the classes, by default those of the folders.
     """
-    files = class_folders(folder, "source")
+    files = image_classes(folder, "source")
     names = list(classes) if classes is not None else list(files)
     for name in files:
         if name not in names:

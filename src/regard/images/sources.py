@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.errors import ArgumentError, FileError, RegardError, UnknownNameError, renamed
-from regard.images.files import IMAGE_SUFFIXES, holds_images
+from regard.files import split_folder
+from regard.images.files import IMAGE_SUFFIXES
 from regard.images.idx import MOST_BYTES, read_idx
 from regard.images.image_set import ImageSet
 from regard.images.picture_files import MIXED, PictureFiles, class_rows, table_rows
@@ -25,10 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["holds_picture_files", "is_table", "read_image_set", "size_of_first"]
 
 SPLITS = ("train", "test")
-# The starts of the names of idx files, and the names of folders, of each split.
+# The starts of the names of idx files of each split.
 _IDX_STARTS = {"train": ("train",), "test": ("t10k", "test")}
-_FOLDERS = {"train": ("train", "training"), "test": ("test", "testing")}
-_VALIDATION = ("valid", "validation", "val")
 # The names of arrays in .npz files.
 _IMAGES, _LABELS = ("images", "x", "data"), ("labels", "y", "target")
 # The start of a file in the format .npy.
@@ -116,7 +115,7 @@ def _from_path(
         if pair is None:
             if files.skipped is not None:
                 files.skipped.columns = ["each file", "name of its folder"]
-            return files.read(*class_rows(_split_folder(path, split), classes))
+            return files.read(*class_rows(split_folder(path, split, IMAGE_SUFFIXES), classes))
         return _from_files(*pair, classes)
     if is_archive:
         return _from_npz(path, split, classes)
@@ -147,7 +146,7 @@ def size_of_first(source: str | os.PathLike, split: str = "train") -> tuple[int,
     """
     if is_table(source) or not holds_picture_files(source):
         return None
-    header = read_header(class_rows(_split_folder(Path(source), split), None)[0][0])
+    header = read_header(class_rows(split_folder(Path(source), split, IMAGE_SUFFIXES), None)[0][0])
     return header.height, header.width
 
 
@@ -277,22 +276,6 @@ def _labels_beside(path: Path) -> Path:
             return path.with_name(candidate)
     beside = f", or put {name} beside it" if name != path.name else ""
     raise FileError(f"{path}: there is no file of its labels: name that file{beside}", argument="labels")
-
-
-def _split_folder(folder: Path, split: str) -> Path:
-    """Return the folder of a split, or the folder itself if it has none."""
-    inside = {path.name: path for path in folder.iterdir() if path.is_dir()}
-    splits = [inside[name] for names in _FOLDERS.values() for name in names if name in inside]
-    others = [
-        name for name in inside if inside[name] not in splits and name not in _VALIDATION and name[0] != "."
-    ]
-    # Beside folders of classes, such a folder with pictures is one of the classes.
-    if not splits or (others and any(map(holds_images, splits))):
-        return folder
-    for name in _FOLDERS[split]:
-        if name in inside:
-            return inside[name]
-    raise FileError(f"{folder} has no folder {_FOLDERS[split][0]}", argument="source")
 
 
 def _shaped(found: ImageSet, size: tuple[int, int] | None, channels: int | None) -> ImageSet:

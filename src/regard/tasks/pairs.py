@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.errors import ArgumentError, FileError, option, renamed
-from regard.tasks.data_files import known_by
+from regard.tasks.data_files import content_hash, known_by
 from regard.tasks.sampling import held_out_keys
 from regard.text import PairData, Skipped, read_lines, read_pairs
 from regard.text.huggingface_datasets import splits_of
@@ -195,6 +195,7 @@ class PairSource:
         """Return values that identify the training rows together with the contents of their files."""
         s = self.settings
         hub = [known_by(name) for name in self._places() if name.startswith("hf:")]
+        hub += [content_hash(Path(name)) for name in self._places() if Path(name).is_dir()]
         held = [s.hold_out, self.most_valid, s.seed] if s.data and not self.valid_source else []
         parts = [hub, s.split, s.valid_split, s.dataset_config, getattr(s, "columns", None), s.format]
         parts += ["skip_bad_rows"] if s.skip_bad_rows else []

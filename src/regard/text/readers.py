@@ -15,15 +15,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from regard.errors import ArgumentError, FileError, UnknownNameError, option
+from regard.files import class_folders, is_named, split_folder
 from regard.text.bad_rows import BadRowError, BadRows, Skipped
 from regard.text.headers import Row
 from regard.text.huggingface_datasets import rows_of
-from regard.text.lines import LONGEST, Line, check_readable, lines_of, name_of
+from regard.text.lines import LONGEST, Line, check_readable, lines_of, name_of, whole_text
 from regard.text.tables import (
     DEFAULT_COLUMNS,
     Columns,
@@ -50,7 +52,8 @@ _FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-
+# The ends of the names of files that hold one text each, in a folder for each class.
+TEXT_SUFFIXES = ("", ".txt", ".text", ".md", ".txt.gz")
 
 NULL = "it holds a null character: is this a text file in UTF-8?"
 # A text is too long if it has more characters than this for each allowed word, since a single word may be endless.
@@ -78,9 +81,11 @@ def read_pairs(
     - In ``tsv`` and ``csv``, ``columns`` are numbers from 0, or names in the first line.
     - In ``jsonl``, with one object per line, ``columns`` are fields. ``translation.en`` is a nested field.
     - In ``parquet``, ``columns`` are fields (needs ``pyarrow``).
+    - With ``fields``, a folder that has a folder of text files for each class gives the text of each file with the name
+      of its folder. Such folders may be in ``train`` and ``test``, which ``split`` chooses.
     - With a ``target``, line i of one file and line i of the other are a pair.
     - ``hf:name`` or ``hf:/path`` is a data set by its name, a folder or a file, and ``columns`` are fields. ``split``
-      and ``config`` are only for such data sets.
+      and ``config`` choose a part of such data sets.
 
     If fields have names and ``columns`` is not given, the fields of the two ``languages`` are used (``en``,
     ``translation.en``, ``english``). If there are none, they are the first pair of ``fields`` that exists, by default
@@ -103,6 +108,12 @@ def read_pairs(
     """
     bad = BadRows(skipped if skipped is not None else Skipped(), skip=skip_bad_rows, argument="source")
     columns = _checked_columns(columns)
+    if fields and target is None and format is None and _holds_folders(source):
+        if columns is not None:
+            problem = f"of no use for {source}, where the labels are the names of folders"
+            raise ArgumentError("columns", problem, "leave it out")
+        rows = _class_texts(Path(source), split, bad)
+        return _filtered(rows, name_of(source), max_words, bad, check, labelled=True)
     kind = _format_of(source, target, format)
     if kind == "hf":
         objects = rows_of(os.fspath(source)[3:], split=split, config=config)
@@ -180,7 +191,7 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
     suffix = PurePath(name.removesuffix(".gz")).suffix.lower()
     if suffix not in _FORMATS and os.path.isdir(name):
         tables = sorted(one for one in os.listdir(name) if one.removesuffix(".gz").endswith(tuple(_FORMATS)))
-        fix = f"name the table in it, such as {os.path.join(name, (tables or ['table.tsv'])[0])}"
+        fix = f"name the table in it, {os.path.join(name, tables[0])}" if tables else "name a file"
         raise ArgumentError("source", f"{name} is a folder, not a file", fix)
     if suffix not in _FORMATS:
         raise ArgumentError(
@@ -201,6 +212,35 @@ def _checked_columns(columns: Sequence[int] | Sequence[str] | None) -> Columns:
     if not all(numbers) and not all(isinstance(column, str) for column in columns):
         raise ArgumentError("columns", f"expected two numbers from 0, or two names, got {columns!r}")
     return first, second  # pyright: ignore[reportReturnType]  # of the same type: checked above
+
+
+def _holds_folders(source: str | os.PathLike) -> bool:
+    """Return whether a source is a folder with folders in it."""
+    return os.path.isdir(source) and any(path.is_dir() for path in Path(source).iterdir())
+
+
+def _class_texts(folder: Path, split: str, bad: BadRows) -> Iterator[Row]:
+    """Yield the place and the text of each file in the folders of a folder, with the name of its folder as the label.
+
+    Files that are not UTF-8 are added to ``bad``. Text files beside these folders are warned of.
+    """
+    part = split_folder(folder, split, TEXT_SUFFIXES)
+    files = class_folders(part, TEXT_SUFFIXES, "text files", argument="source")
+    loose = sorted(
+        path for path in part.iterdir() if is_named(Path(path.name), TEXT_SUFFIXES) and path.is_file()
+    )
+    if loose:
+        warnings.warn(f"{loose[0]} is in no folder of a class: such files are not read", stacklevel=2)
+    bad.skipped.columns = ["each file", "name of its folder"]
+    for label, paths in files.items():
+        for path in paths:
+            place = f"{part}, file {path.relative_to(part).as_posix()}"
+            try:
+                text = whole_text("source", path)
+            except FileError as error:
+                bad.add(place, error.in_words().removeprefix(f"{path}, "))
+            else:
+                yield place, text, label
 
 
 def _aligned(source: str | os.PathLike, target: str | os.PathLike, bad: BadRows) -> Iterator[Row]:

@@ -178,6 +178,22 @@ def test_columns_that_leave_nothing_to_train_on_are_refused(tmp_path):
         tasks.train("classify", {**SMALL, "data": str(data)}, tmp_path / "run", show=False)
 
 
+def test_a_folder_of_texts_by_class_is_trained_on_and_measured(tmp_path):
+    for number in range(40):
+        label, word = [("good", "fine"), ("bad", "poor")][number % 2]
+        folder = tmp_path / "data" / ("test" if number > 29 else "train") / label
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.txt").write_text(f"a {word} film\nnumber {number}", encoding="utf-8")
+    data = {"data": str(tmp_path / "data")}
+    assert bytes_of(data["data"]) == sum(path.stat().st_size for path in tmp_path.rglob("*.txt"))
+    tasks.train("classify", {**SMALL, **data, "steps": 60}, tmp_path / "run", show=False)
+    assert tasks.evaluate("classify", tmp_path / "run", data).to_json()["texts"] == 10
+    # The texts are identified by the names of their folders too.
+    (tmp_path / "data" / "train" / "good" / "0.txt").rename(tmp_path / "data" / "train" / "bad" / "0.txt")
+    with pytest.raises(FileError, match="the training data is not what the run was started with"):
+        tasks.resume(tmp_path / "run", {"steps": 70}, show=False)
+
+
 def test_labels_that_are_rare_are_warned_of(tmp_path):
     data = tmp_path / "rows.tsv"
     data.write_text("".join(f"text {n}\t{n % 26}\n" for n in range(50)), encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.errors import ArgumentError, UnknownNameError, option
@@ -80,6 +81,10 @@ class _LabelledTexts(EmbeddedSettings, DataSettings):
     title: ClassVar[str] = "Data"
     default_embedded: ClassVar[int] = DEFAULTS["embedded"]
 
+    data: str | None = setting(
+        None,
+        "Training data: TSV, CSV, JSONL, Parquet, hf:NAME, '-', or a folder with a folder of texts by class.",
+    )
     labels: str | None = setting(None, "Names for labels of the data, such as 0=negative,1=positive.")
     language: str = setting("en", "Language of the embedded sentences: en, fr or zh.", flag="--from")
     hold_out_most: int = setting(2000, "Largest number of texts that are held out to validate on.")
@@ -176,8 +181,10 @@ class ClassificationSettings(BatchSettings, _ClassifierNetwork, _Vocabulary, _La
 
 
 def bytes_of(data: str) -> float:
-    """Return about how many bytes of text a file holds, or 10 million if the size is not known beforehand."""
+    """Return about how many bytes of text a file or a folder holds, or 10 million if that is not known beforehand."""
     try:
+        if os.path.isdir(data):
+            return sum(path.stat().st_size for path in Path(data).rglob("*") if path.is_file())
         size = os.path.getsize(data)
     except (OSError, ValueError):
         # Standard input, a data set by name, or a file that is missing.
@@ -223,3 +230,7 @@ def _reject_unused(start: str | None, architecture: str, pooling: str, given: It
 @dataclass(frozen=True, kw_only=True)
 class ClassificationEvaluationSettings(EvaluationSettings):
     """The texts that a classifier is measured on."""
+
+    split: str | None = setting(
+        None, "Of a Hugging Face data set, or a folder: the part to measure on; by default test."
+    )
