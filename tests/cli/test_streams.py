@@ -1,25 +1,36 @@
-"""Tests of commands with closed streams, the C locale and warnings of libraries."""
+"""Tests of commands with closed streams, the C locale, warnings of libraries, and results that are cut short."""
 
+import contextlib
 import dataclasses
+import io
 import json
 import logging
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
+import time
 import warnings
 
+import numpy as np
 import pytest
 import typer
 
 import regard
-from regard.cli.main import app, flag_of, in_flags
+from regard.cli import streams
+from regard.cli.main import app, flag_of, in_flags, main
 from regard.cli.option_files import command_of
 from regard.decoding import DecodingOptions
 from regard.errors import FileError, option
 from regard.tasks.translate import TranslationSettings
+from regard.training import batch_progress
+from regard.training.batch_progress import CountBar
 from regard.training.loop import Trainer
 from support.command_line import assert_one_line, run, run_here
+from support.pictures import save_picture
+from support.pretrained_folders import write_encoder
 
 COMMAND = f"{sys.executable} -W error -m regard"
 
@@ -269,3 +280,161 @@ def test_languages_are_the_same_in_capitals():
     assert run_here("translate", "A dog.", "--to", "FR", "--from", "En").stdout == "Un chien.\n"
     named = run_here("translate", "A dog.", "--model", "en-fr", "--to", "FR")
     assert (named.returncode, named.stdout) == (0, "Un chien.\n")
+
+
+# ---- results of a command that is stopped
+
+VERBS = {
+    "translate": ["--file", "texts.txt", "--n-best", "2"],
+    "classify": ["--file", "texts.txt", "--scores"],
+    "summarize": ["--file", "texts.txt", "--beams", "1"],
+    "encode": ["a dog", "a cat", "a cow", "--model", "encoder"],
+    "write": ["--file", "texts.txt", "--max-tokens", "5"],
+    "answer": ["--questions", "questions.jsonl"],
+    "caption": ["pictures", "--beams", "1"],
+    "classify-image": ["pictures", "--model", "mnist"],
+    "glimpse": ["pictures"],
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs")
+    texts = ["The dog sleeps.", "A cat reads a book.", "Lucy went to the office."]
+    (folder / "texts.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    asked = [{"question": "Who is there?", "context": text} for text in texts]
+    (folder / "questions.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in asked), encoding="utf-8"
+    )
+    (folder / "pictures").mkdir()
+    for number in range(3):
+        save_picture(folder / "pictures" / f"{number}.png", np.full((28, 28), 80 * number, dtype=np.uint8))
+    write_encoder(folder / "encoder")
+    return folder
+
+
+def stopped_command(verb, inputs, out, monkeypatch):
+    """Run a command that predicts one input after the other and gets a Ctrl-C after the second of three."""
+    words = [verb, *VERBS[verb], "--out", str(out)]
+    whole = run_here(*words, cwd=inputs)
+    assert whole.returncode == 0, whole.stderr
+
+    def stop_at_two(_, done):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(streams, "FIRST_INPUTS", 1)
+    monkeypatch.setattr(streams, "SHORT", 0.0)
+    monkeypatch.setattr(CountBar, "update", stop_at_two)
+    content = out.read_bytes()
+    return content, run_here(*words, cwd=inputs)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_is_done_is_kept_when_a_command_is_stopped(verb, inputs, tmp_path, monkeypatch):
+    out = tmp_path / "out.txt"
+    whole, stopped = stopped_command(verb, inputs, out, monkeypatch)
+    noun = "pictures" if "pictures" in VERBS[verb] else "texts"
+    told = f"interrupted: the results of 2 of 3 {noun} are in {out}.partial, and {out} is as it was"
+    assert stopped.returncode == 130
+    assert told in stopped.stderr
+    assert out.read_bytes() == whole
+    partial = (tmp_path / "out.txt.partial").read_text(encoding="utf-8")
+    assert partial
+    assert partial.endswith("\n")
+    assert len(partial) < len(whole.decode())
+    assert whole.decode().startswith(partial)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.txt", "out.txt.partial"]
+
+
+@pytest.mark.parametrize("name", ["out.npy", "out.safetensors"])
+def test_the_vectors_that_are_done_are_kept(name, inputs, tmp_path, monkeypatch):
+    from safetensors.numpy import load_file
+
+    _, stopped = stopped_command("encode", inputs, tmp_path / name, monkeypatch)
+    assert_one_line(stopped, 130, f"the results of 2 of 3 texts are in {tmp_path / name}.partial")
+    read = load_file if name.endswith("s") else np.load
+    kept, vectors = (read(tmp_path / one) for one in (f"{name}.partial", name))
+    kept, vectors = (one["vectors"] if isinstance(one, dict) else one for one in (kept, vectors))
+    assert len(kept) == 2
+    np.testing.assert_array_equal(kept, vectors[:2])
+
+
+def test_a_result_that_is_not_complete_is_not_kept(inputs, tmp_path, monkeypatch):
+    shown = streams.Output.lines
+
+    def half(self, predictor, prediction):
+        for line in shown(self, predictor, prediction):
+            yield line
+            if prediction.source.startswith("Lucy"):
+                raise OSError("an error in the middle")
+
+    monkeypatch.setattr(streams, "FIRST_INPUTS", 1)
+    monkeypatch.setattr(streams, "SHORT", 0.0)
+    monkeypatch.setattr(streams.Output, "lines", half)
+    done = run_here("classify", "--file", "texts.txt", "--scores", "--out", str(tmp_path / "a"), cwd=inputs)
+    assert done.returncode == 1
+    first, second = done.stderr.splitlines()
+    assert first == f"regard: the results of 2 of 3 texts are in {tmp_path / 'a.partial'}"
+    assert "an error in the middle" in second
+    labels = (tmp_path / "a.partial").read_text().splitlines()
+    assert len(labels) == 4
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_a_command_with_what_is_done(number, code, tmp_path):
+    (tmp_path / "many.txt").write_text("good film\n" * 200_000, encoding="utf-8")
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    command = [sys.executable, "-c", f"{heard}; from regard.cli import main; main()", "classify"]
+    command += ["--file", "many.txt", "--out", "out.txt"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        until = time.monotonic() + 100
+        while not any(path.stat().st_size for path in tmp_path.glob(".out.txt.*.part")):
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        process.send_signal(number)
+        errors = process.stderr.read()
+        assert process.wait(60) == code
+    found = re.fullmatch(
+        r"regard: interrupted: the results of ([\d,]+) of 200,000 texts are in (.*)\n", errors
+    )
+    assert found, errors
+    lines = (tmp_path / found[2]).read_text(encoding="utf-8").split("\n")
+    assert len(lines) - 1 == int(found[1].replace(",", ""))
+    assert lines[-1] == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["many.txt", "out.txt.partial"]
+
+
+def test_the_file_to_read_is_not_replaced_by_what_is_kept(inputs, tmp_path):
+    shutil.copy(inputs / "texts.txt", tmp_path / "out.txt.partial")
+    done = run_here("classify", "--file", "out.txt.partial", "--out", "out.txt", cwd=tmp_path)
+    assert_one_line(done, 2, "--out: out.txt.partial is the file to classify, and would be replaced")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("verb", ["classify", "similar"])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_time_left_is_shown_in_a_terminal_only(verb, terminal, inputs, tmp_path, monkeypatch):
+    monkeypatch.setattr(batch_progress, "_BAR_AFTER", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    errors = Terminal() if terminal else io.StringIO()
+    words = {
+        "classify": ["--out", str(tmp_path / "a")],
+        "similar": ["cat", "--model", str(inputs / "encoder")],
+    }
+    with (
+        contextlib.redirect_stderr(errors),
+        contextlib.redirect_stdout(io.StringIO()),
+        pytest.raises(SystemExit),
+    ):
+        main([verb, *words[verb], "--file", str(inputs / "texts.txt")])
+    assert ("3/3" in errors.getvalue()) == terminal
+    assert ("left" in errors.getvalue()) == terminal

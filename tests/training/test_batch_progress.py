@@ -26,6 +26,9 @@ def test_a_bar_has_the_count_the_speed_and_the_time_left(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(sys, "stderr", Terminal())
     with progress_shown():
+        list(with_progress(BATCHES, 6, "pages"))
+        assert sys.stderr.getvalue() == ""  # a loop of less than two seconds needs no bar
+        monkeypatch.setattr(batch_progress, "_BAR_AFTER", 0.0)
         assert list(with_progress(BATCHES, 6, "pages")) == BATCHES
     shown = sys.stderr.getvalue()
     assert "6/6 pages" in shown

@@ -58,7 +58,13 @@ def answer(
         found = reader.answer(_parsed(lines, first), **options)
         return long_questions.count(found, "questions are too long: their end was not read")
 
-    places = {"model": model, "device": device, "out": out, "read": questions or file}
+    places: dict[str, Any] = {
+        "model": model,
+        "device": device,
+        "batch_size": batch_size,
+        "out": out,
+        "read": questions or file,
+    }
     with renamed(**({} if text or question else {"file": "questions"})):
         streams.predict_texts("answer", predict, chunks, output, **places)
     long_questions.report()

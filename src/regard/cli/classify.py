@@ -32,18 +32,24 @@ def classify(
     title = "Attention of the classifier to each word"
     output = streams.Output(as_json, scores, attention, save_attention, look, title)
     chunks = streams.input_chunks(text, file, verb="classify", batch_size=batch_size)
-    long_texts = streams.LongTexts()
+    long_texts, strange = streams.LongTexts(), list[str]()
 
     def predict(classifier: Any, texts: list[str], _first: int) -> list[Any]:
         read = classifier.encoder
         problem = f"texts have more than {read.most} tokens: their {read.cut} was not read"
         found = long_texts.count(classifier.classify(texts, batch_size=batch_size), problem)
-        strange = [one.source for one in found if classifier.knows_no_word(one)]
-        if strange:
-            more = f" and of {len(strange) - 1:,} others" if len(strange) > 1 else ""
-            say(f"the model knows no word of {strange[0]!r:.60}{more}: the label is a guess")
+        strange.extend(one.source for one in found if classifier.knows_no_word(one))
         return found
 
-    places = {"model": model, "device": device, "out": out, "read": file}
+    places: dict[str, Any] = {
+        "model": model,
+        "device": device,
+        "batch_size": batch_size,
+        "out": out,
+        "read": file,
+    }
     streams.predict_texts("classify", predict, chunks, output, **places)
     long_texts.report()
+    if strange:
+        more = f" and of {len(strange) - 1:,} others" if len(strange) > 1 else ""
+        say(f"the model knows no word of {strange[0]!r:.60}{more}: the label is a guess")

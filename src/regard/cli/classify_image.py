@@ -46,4 +46,5 @@ def classify_image(
         return resized.count(classifier.classify(files, batch_size=batch_size), classifier.size)
 
     places: dict[str, Any] = {"model": model, "device": device, "out": out, "read": file}
+    places["batch_size"] = batch_size
     picture_streams.predict_pictures("images", predict, chunks, output, report=resized.report, **places)

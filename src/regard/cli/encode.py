@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,17 @@ def encode(
     if array and out is not None:
         streams.check_out(out, file, "encode")
         encoder = streams.load_predictor("encode", model, device)
-        _write_array(out, (one.vector for chunk in chunks for one in predict(encoder, chunk, 0)))
+        total = sum(map(len, chunks)) if isinstance(chunks, list) else streams.counted_lines(file)
+        done = streams.Done("texts", total)
+        _write_array(out, streams.predicted(encoder, chunks, predict, batch_size, done), done)
     else:
-        places = {"model": model, "device": device, "out": out, "read": file}
+        places: dict[str, Any] = {
+            "model": model,
+            "device": device,
+            "batch_size": batch_size,
+            "out": out,
+            "read": file,
+        }
         streams.predict_texts("encode", predict, chunks, output, **places)
     long_texts.report()
 
@@ -78,9 +87,15 @@ def similar(
     chunks = streams.input_chunks(None, file, verb="search", batch_size=batch_size)
     output = streams.Output(as_json)
     encoder = streams.load_predictor("encode", model, device)
-    with renamed(path="file"):
-        lines = itertools.chain.from_iterable(chunks)
-        found = encoder.similar(query, lines, top=top, batch_size=batch_size)
+    done = streams.Done("lines", streams.counted_lines(file))
+
+    def counted() -> Iterator[str]:
+        for line in itertools.chain.from_iterable(chunks):
+            yield line
+            done.count(1)
+
+    with renamed(path="file"), contextlib.closing(done.bar):
+        found = encoder.similar(query, counted(), top=top, batch_size=batch_size)
     if not found:
         raise ArgumentError("file", "there is no line to search", "name a file with texts")
     for one in found:
@@ -88,19 +103,16 @@ def similar(
             typer.echo(line)
 
 
-def _write_array(out: Path, vectors_of_texts: Iterable[Any]) -> None:
+def _write_array(out: Path, predictions: Iterable[list[Any]], done: streams.Done) -> None:
     """Write the vectors of all texts as one array (n, m) of float32, under the name ``vectors`` in safetensors."""
     import numpy as np
 
     from regard.files import write_atomically
 
-    with renamed(path="file"):
-        rows = list(vectors_of_texts)
-    if not rows:
-        raise ArgumentError("file", "there is nothing to encode", "name a file with texts")
-    vectors = np.stack(rows)  # (n,m)
+    rows: list[Any] = []
 
     def write(path: Path) -> None:
+        vectors = np.stack(rows[: done.number])  # (n,m)
         if out.suffix.lower() == ".npy":
             with open(path, "wb") as stream:
                 np.save(stream, vectors)
@@ -109,6 +121,11 @@ def _write_array(out: Path, vectors_of_texts: Iterable[Any]) -> None:
 
             save_file({"vectors": vectors}, path)
 
+    with streams.kept(out, done, write):
+        for some in predictions:
+            rows += [one.vector for one in some]
+    if not rows:
+        raise ArgumentError("file", "there is nothing to encode", "name a file with texts")
     with renamed(path="out"):
         write_atomically(out, write)
-    print(f"{out}: {len(vectors):,} vectors of {vectors.shape[1]} numbers", file=sys.stderr)
+    print(f"{out}: {len(rows):,} vectors of {len(rows[0])} numbers", file=sys.stderr)

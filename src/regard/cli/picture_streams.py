@@ -82,11 +82,14 @@ def predict_pictures(
     result that would be written over one of the pictures raises ArgumentError.
     """
     overwriting, readable = _Overwriting(output, places["out"]), _Readable(predict)
+    total = sum(map(len, chunks)) if isinstance(chunks, list) else None
     if isinstance(chunks, list):
         overwriting.check([name for chunk in chunks for name in chunk])
     else:
         chunks = overwriting.checked(chunks)
-    streams.predict_texts(task, readable.predict, readable.checked(chunks), output, **places, noun="pictures")
+    streams.predict_texts(
+        task, readable.predict, readable.checked(chunks), output, **places, noun="pictures", total=total
+    )
     report()
     if readable.failed:
         raise typer.Exit(1)

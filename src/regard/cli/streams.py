@@ -5,8 +5,12 @@ Texts come from the command line, from a file or from a pipe. They are answered 
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +22,7 @@ from typing import Any
 import typer
 
 from regard.cli.environment import ClosedStream, say
-from regard.errors import ArgumentError, renamed
+from regard.errors import ArgumentError, Interrupted, RegardError, renamed
 
 __all__ = [
     "AS_JSON",
@@ -36,21 +40,30 @@ __all__ = [
     "OUT",
     "SAVE_ATTENTION",
     "TEXTS",
+    "Done",
     "LongTexts",
     "Output",
+    "Results",
     "beam_search",
     "check_out",
+    "counted_lines",
     "input_chunks",
     "is_file",
+    "kept",
     "load_predictor",
     "numbered_path",
     "predict_texts",
+    "predicted",
+    "write_results",
 ]
 
 # Lines of a stream that are answered together. They fill a batch, and the first answers come soon.
 LINES_OF_A_STREAM = 64
 # Lines of a file that are answered together.
 LINES_OF_A_FILE = 1024
+# Inputs that are predicted together at first, which become more if they take less than so many seconds, and fewer if
+# they take more. More are faster, and fewer are lost by Ctrl-C.
+FIRST_INPUTS, SHORT, LONG = 64, 10.0, 60.0
 # What a command is given, for those that need more than a text.
 EXAMPLES = {"answer": '"Who sat?" --context "The cat sat."', "summarize": "paper.txt"}
 # The verbs of tasks that are named after their data, for messages.
@@ -146,10 +159,14 @@ def check_out(out: Path | None, read: Path | None, verb: str) -> None:
 
     if out is None:
         return
-    if read is not None and out.is_file() and read.is_file() and out.samefile(read):
-        raise ArgumentError("out", f"{out} is the file to {verb}", "name another file")
     with renamed(path="out"):
         check_writable(out)
+    for path in (out, partial_of(out)):
+        if read is not None and path.is_file() and read.is_file() and path.samefile(read):
+            problem = f"{path} is the file to {verb}"
+            if path != out:
+                problem += ", and would be replaced if the command is stopped"
+            raise ArgumentError("out", problem, "name another file")
 
 
 def numbered_path(path: Path, number: int) -> Path:
@@ -300,48 +317,215 @@ def predict_texts(
     out: Path | None,
     read: Path | None,
     noun: str = "texts",
+    batch_size: int | None = None,
+    total: int | None = None,
     **options: Any,
 ) -> None:
     """Load a model, and write its predictions for all texts to the file ``out`` or to standard output.
 
-    ``read`` is the file that the texts come from, if any. ``noun`` names the inputs, such as "pictures". ``options``
-    are those of :func:`load_predictor`.
+    ``read`` is the file that the texts come from, if any. ``noun`` names the inputs, such as "pictures", of which at
+    least ``batch_size`` are predicted together, and ``total`` their number where neither ``chunks`` nor ``read`` has
+    it. ``options`` are those of :func:`load_predictor`.
     """
     check_out(out, read, VERBS.get(task, task))
     if out is not None and output.picture is not None and out.absolute() == output.picture.absolute():
         raise ArgumentError("save_attention", f"{out} is the file of the results", "name another file")
     predictor = load_predictor(task, model, device, **options)
     output.check(predictor)
-    if out is None:
-        _write(predictor, chunks, predict, output, sys.stdout, noun)
-        return
-    from regard.files import write_atomically
+    if total is None:
+        total = sum(map(len, chunks)) if isinstance(chunks, list) else counted_lines(read)
 
-    def write(path: Path) -> None:
-        with open(path, "w", encoding="utf-8") as stream:
-            _write(predictor, chunks, predict, output, stream, noun)
-
-    with renamed(path="out"):
-        write_atomically(out, write)
-
-
-def _write(
-    predictor: Any, chunks: Iterable[list[Any]], predict: Predict, output: Output, stream: Any, noun: str
-) -> None:
-    began, count, answered = time.perf_counter(), 0, 0
-    with renamed(path="file"):
-        for texts in chunks:
-            predictions = predict(predictor, texts, count)
+    def write(results: Results) -> None:
+        began, answered = time.perf_counter(), 0
+        for predictions in predicted(predictor, chunks, predict, batch_size, results):
             for prediction in predictions:
                 for line in output.lines(predictor, prediction):
-                    print(line, file=stream)
-            stream.flush()
-            count, answered = count + len(texts), answered + len(predictions)
-    if not count:
-        say("the input is empty")
-    seconds = time.perf_counter() - began
-    if answered > 1:
-        print(f"{answered} {noun} in {seconds:.1f} s, {answered / seconds:.1f} per second", file=sys.stderr)
+                    print(line, file=results.stream)
+            answered += len(predictions)
+            results.stream.flush()
+        if not results.number:
+            say("the input is empty")
+        seconds = time.perf_counter() - began
+        if answered > 1:
+            print(
+                f"{answered} {noun} in {seconds:.1f} s, {answered / seconds:.1f} per second", file=sys.stderr
+            )
+
+    write_results(out, write, noun=noun, total=total)
+
+
+def predicted(
+    predictor: Any,
+    chunks: Iterable[list[Any]],
+    predict: Predict,
+    batch_size: int | None,
+    done: Done,
+) -> Iterator[list[Any]]:
+    """Yield the predictions of some inputs after the other, and count these inputs as done afterwards.
+
+    More inputs are predicted together if they take a few seconds only, and fewer if they take long, but ``batch_size``
+    at least.
+    """
+    least = batch_size or 1
+    size = max(least, FIRST_INPUTS)
+    with renamed(path="file"):
+        for chunk in chunks:
+            start = 0
+            while start < len(chunk):
+                some, began = chunk[start : start + size], time.perf_counter()
+                yield predict(predictor, some, done.number)
+                done.count(len(some))
+                start, seconds = start + len(some), time.perf_counter() - began
+                if seconds < SHORT and len(some) == size:
+                    size *= 2
+                elif seconds > LONG:
+                    size = max(least, size // 2)
+
+
+def counted_lines(file: Path | None) -> int | None:
+    """Return the number of lines of a file, or None for a stream, a pipe and a file that cannot be read."""
+    from regard.text.lines import lines_of
+
+    if file is None or not file.is_file():
+        return None
+    try:
+        return sum(1 for _ in lines_of("file", str(file)))
+    except RegardError:  # it is raised again when the lines are read
+        return None
+
+
+class Done:
+    """The number of inputs whose results are written, with a bar on standard error that has the time left.
+
+    ``noun`` names the inputs, and ``total`` is their number if it is known. Without ``shown`` there is no bar.
+    """
+
+    def __init__(self, noun: str, total: int | None, *, shown: bool = True):
+        from regard.training.batch_progress import CountBar
+
+        self.noun, self.total, self.number = noun, total, 0
+        self.bar = CountBar(total, noun, lines=False, wanted=shown)
+
+    def count(self, number: int) -> None:
+        """Note that ``number`` more inputs are done."""
+        self.number += number
+        self.bar.update(self.number)
+
+    @property
+    def written(self) -> bool:
+        """Whether there is a result that is complete."""
+        return self.number > 0
+
+    def __str__(self) -> str:
+        of = "" if self.total is None else f" of {max(self.total, self.number):,}"
+        return f"{self.number:,}{of} {self.noun}"
+
+
+class Results(Done):
+    """The stream that results are written to, with the number of inputs whose results are complete.
+
+    There is no bar where the results are seen in the terminal.
+    """
+
+    def __init__(self, stream: Any, noun: str, total: int | None):
+        super().__init__(noun, total, shown=stream is not sys.stdout or not stream.isatty())
+        self.stream = stream
+        self.end = 0  # of the results that are complete, in bytes
+
+    def count(self, number: int) -> None:
+        """Note that ``number`` more inputs are done, whose results are in the stream."""
+        if self.stream is not sys.stdout and self.stream.seekable():
+            self.end = self.stream.tell()
+        super().count(number)
+
+    @property
+    def written(self) -> bool:
+        """Whether there is a result that is complete."""
+        return self.end > 0
+
+    def copy(self, path: Path) -> None:
+        """Write the results that are complete into another file."""
+        self.stream.flush()
+        self.stream.truncate(self.end)
+        shutil.copyfile(self.stream.name, path)
+
+
+def write_results(
+    out: Path | None, write: Callable[[Results], None], *, noun: str, total: int | None
+) -> None:
+    """Call ``write`` with the results, which go to standard output or to the file ``out`` (see :func:`kept`)."""
+    from regard.files import write_atomically
+
+    if out is None:
+        results = Results(sys.stdout, noun, total)
+        with contextlib.closing(results.bar):
+            write(results)
+        return
+
+    def save(path: Path) -> None:
+        with open(path, "w", encoding="utf-8") as stream:
+            results = Results(stream, noun, total)
+            with kept(out, results, results.copy):
+                write(results)
+
+    with renamed(path="out"):
+        write_atomically(out, save)
+
+
+def partial_of(out: Path) -> Path:
+    """Return the file of the results that were complete when the writing of ``out`` was stopped."""
+    return out.with_name(f"{out.name}.partial")
+
+
+@contextlib.contextmanager
+def kept(out: Path, done: Done, save: Callable[[Path], object]) -> Iterator[None]:
+    """Return a context manager that keeps what is done after an error or an interruption by Ctrl-C or SIGTERM.
+
+    ``save`` writes it to the path of a file beside ``out``, with ``.partial`` after its name. The file ``out`` itself
+    is replaced only after the block.
+    """
+    from regard.files import write_atomically
+
+    with _sigterm_as_interrupt() as received, contextlib.closing(done.bar):
+        try:
+            yield
+        except BaseException as error:
+            told = "no result was complete"
+            if done.written:
+                # A full disk or a pipe keeps nothing, and then the first error counts.
+                told = ""
+                with contextlib.suppress(RegardError, OSError):
+                    write_atomically(partial_of(out), save)
+                    told = f"the results of {done} are in {partial_of(out)}"
+            if isinstance(error, KeyboardInterrupt):
+                unchanged = f", and {out} is as it was" if told and out.is_file() else ""
+                message = f"interrupted: {told}{unchanged}" if told else "interrupted"
+                raise Interrupted(message, received[0] if received else None) from None
+            if done.written and told:
+                say(told)
+            raise
+
+
+@contextlib.contextmanager
+def _sigterm_as_interrupt() -> Iterator[list[int]]:
+    """Return a context manager in which SIGTERM raises KeyboardInterrupt, and which gives the signals received.
+
+    Python allows this in the main thread only. In other threads it does nothing.
+    """
+    received: list[int] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+    before = signal.signal(signal.SIGTERM, interrupt) or signal.SIG_DFL
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _chunks(lines: Iterable[str], most: int) -> Iterator[list[str]]:

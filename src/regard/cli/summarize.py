@@ -78,7 +78,13 @@ def summarize(
         cut.count(found, [one.ended for one in found], limit)
         return long_texts.count(found, problem)
 
-    places = {"model": model, "device": device, "out": out, "read": file}
+    places: dict[str, Any] = {
+        "model": model,
+        "device": device,
+        "batch_size": batch_size,
+        "out": out,
+        "read": file,
+    }
     streams.predict_texts("summarize", predict, chunks, output, **places)
     long_texts.report()
     if not notice.is_said:  # a text in another language is unlike those of the training too

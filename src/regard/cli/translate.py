@@ -100,7 +100,13 @@ def translate(
         ended = [max_length is None or not one.cut_off for one in found]
         return cut.count(found, ended, f"--max-length {max_length}")
 
-    places: dict[str, Any] = {"model": model, "device": device, "out": out, "read": file}
+    places: dict[str, Any] = {
+        "model": model,
+        "device": device,
+        "batch_size": batch_size,
+        "out": out,
+        "read": file,
+    }
     languages: dict[str, Any] = {"source_language": source_language, "target_language": target_language}
     streams.predict_texts("translate", predict, chunks, output, **places, **languages)
     cut.report()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -83,18 +84,12 @@ def write(
     output.check(writer)
     talk = _conversation(writer, prompts, system, options) if chat else None
     asked = talk or _streams(writer, prompts, samples, options)
+    count = len(prompts) if isinstance(prompts, list) else streams.counted_lines(file)
+    total = None if count is None else count * samples
     with renamed(prompt="text", path="file"):
-        if out is None:
-            _show(writer, asked, output, sys.stdout)
-            return
-        from regard.files import write_atomically
-
-        def save(path: Path) -> None:
-            with open(path, "w", encoding="utf-8") as stream:
-                _show(writer, asked, output, stream)
-
-        with renamed(path="out"):
-            write_atomically(out, save)
+        streams.write_results(
+            out, lambda results: _show(writer, asked, output, results), noun="texts", total=total
+        )
 
 
 def _check(
@@ -132,8 +127,8 @@ def _prompts(text: list[str] | None, file: Path | None, *, whole: bool, chat: bo
     silent = isinstance(sys.stdin, ClosedStream) or sys.stdin.isatty()
     if not text and file is None and silent:
         return _typed() if chat and not isinstance(sys.stdin, ClosedStream) else [""]
-    lines = (line for chunk in streams.input_chunks(text, file, verb="write") for line in chunk)
-    return lines if text else _read(lines, chat=chat)
+    chunks = streams.input_chunks(text, file, verb="write")
+    return list(text) if text else _read(itertools.chain.from_iterable(chunks), chat=chat)
 
 
 def _read(lines: Iterable[str], *, chat: bool) -> Iterator[str]:
@@ -190,8 +185,9 @@ def _conversation(
         messages.append({"role": "assistant", "content": stream.finish().text})
 
 
-def _show(writer: Any, asked: Iterable[Any], output: streams.Output, target: Any) -> None:
+def _show(writer: Any, asked: Iterable[Any], output: streams.Output, results: streams.Results) -> None:
     """Write each text to a file or to the screen while it is written, and then draw its attention."""
+    target = results.stream
     for number, stream in enumerate(asked):
         stream.check_prompt()
         if output.as_json:
@@ -207,6 +203,7 @@ def _show(writer: Any, asked: Iterable[Any], output: streams.Output, target: Any
             if output.scores:
                 print(f"perplexity {stream.finish().perplexity:.2f}", file=target)
             output.show(writer, stream.finish())
+        results.count(1)
         _report(writer, stream)
 
 

@@ -1,4 +1,4 @@
-"""The progress of a loop over batches on the error stream, while a model is measured."""
+"""The progress of a loop over batches on the error stream, while a model is measured or predicts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 
 from regard.training.progress import TELL_EVERY, as_clock, in_terminal
 
-__all__ = ["progress_shown", "with_progress"]
+__all__ = ["CountBar", "progress_shown", "with_progress"]
 
 _Batch = TypeVar("_Batch", bound=Sized)
 _SHOWN: ContextVar[bool] = ContextVar("shown", default=False)
+# The seconds after which a bar is shown, since a shorter loop needs none.
+_BAR_AFTER = 2.0
 
 
 @contextlib.contextmanager
@@ -40,44 +42,57 @@ def with_progress(batches: Iterable[_Batch], total: int, unit: str = "texts") ->
         yield from batches
         return
     done = 0
-    with contextlib.closing(_Bar(total, unit)) as bar:
+    with contextlib.closing(CountBar(total, unit)) as bar:
         for batch in batches:
             yield batch
             done += len(batch)
             bar.update(done)
 
 
-class _Bar:
-    """A display of the number of items, the speed and the remaining time."""
+class CountBar:
+    """A display of the number of items, the speed and the remaining time.
 
-    def __init__(self, total: int, unit: str):
-        self.total, self.unit = total, unit
+    In a terminal it is a progress bar, which appears after two seconds. Elsewhere it is a line every minute, or nothing
+    without ``lines``. ``total`` is None if it is not known. Without ``wanted`` nothing is shown.
+    """
+
+    def __init__(self, total: int | None, unit: str, *, lines: bool = True, wanted: bool = True):
+        self.total, self.unit, self.lines = total, unit, lines
+        self.wanted, self.in_terminal = wanted, in_terminal()
         self.began = self.told = time.monotonic()
-        self._bar: Any = self._opened() if in_terminal() else None
+        self._bar: Any = None
 
     def _opened(self) -> Any:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         bar = Progress(
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f} " + self.unit),
+            TextColumn("{task.completed:,.0f}{task.fields[of]} " + self.unit),
             BarColumn(bar_width=None),
             TextColumn("{task.fields[speed]} " + f"{self.unit}/s  left"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
+            # Results that are printed meanwhile go to the standard output, and not above the bar.
+            redirect_stdout=False,
         )
-        self._task = bar.add_task("", total=self.total, speed="–")
+        of = "" if self.total is None else f"/{self.total:,}"
+        self._task = bar.add_task("", total=self.total, speed="–", of=of)
         bar.start()
         return bar
 
     def update(self, done: int) -> None:
         """Show that ``done`` items are done."""
+        if not self.wanted:
+            return
         now = time.monotonic()
         speed = done / max(now - self.began, 1e-9)
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, speed=f"{speed:,.1f}")
-        elif now - self.told >= TELL_EVERY:
+        if self.in_terminal:
+            if self._bar is None and now - self.began >= _BAR_AFTER:
+                self._bar = self._opened()
+            if self._bar is not None:
+                self._bar.update(self._task, completed=done, speed=f"{speed:,.1f}")
+        elif self.lines and self.total is not None and now - self.told >= TELL_EVERY:
             self.told = now
             left = as_clock((self.total - done) / speed)
             print(
@@ -90,3 +105,4 @@ class _Bar:
         """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
+            self._bar = None
