@@ -219,16 +219,16 @@ def test_a_training_reads_a_picture_or_leaves_nothing(kind, pictures):
 def test_mixed_sizes_are_resized_with_a_line_or_refused(pictures):
     Image.fromarray(pixels()[:5]).save(pictures / "data" / "cat" / "x.png")
     refused = train(pictures, "--mixed-sizes", "refuse")
-    assert_one_line(refused, 1, "x.png has 5×8: resize them, or give --image-height")
+    assert_one_line(refused, 1, "x.png has 8×5: resize them, or give --image-height")
     done = train(pictures)
     assert done.returncode == 0
-    assert "x.png has 5×8: all are resized to 8×8" in done.stderr
+    assert "x.png has 8×5: all are resized to 8×8" in done.stderr
 
 
 def test_stretched_training_pictures_are_told(pictures):
     done = train(pictures, "--image-height", "8", "--image-width", "16")
     assert done.returncode == 0, done.stderr
-    assert "0.png has 8×8 pixels: it is stretched to 8×16, and so are 7 others\n" in done.stderr
+    assert "0.png has 8×8 pixels: it is stretched to 16×8, and so are 7 others\n" in done.stderr
     assert "stretched" not in train(pictures, "--image-height", "4", "--image-width", "4").stderr
 
 

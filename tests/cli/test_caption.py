@@ -97,8 +97,8 @@ def test_a_resized_or_stretched_picture_is_mentioned(model, tmp_path):
     save_picture(tmp_path / "large.png", np.zeros((40, 30), dtype=np.uint8))
     done = caption(model, str(tmp_path / "large.png"))
     assert done.stderr.splitlines()[0] == (
-        f"regard: {tmp_path / 'large.png'} has 40×30 pixels, the model 16×16: it was stretched: cut pictures to the "
-        "proportions of the model"
+        f"regard: {tmp_path / 'large.png'} has 30×40 pixels (width × height), the model 16×16: it was stretched: "
+        "cut pictures to the proportions of the model"
     )
     save_picture(tmp_path / "square.png", np.zeros((40, 40), dtype=np.uint8))
     done = caption(model, str(tmp_path / "square.png"))

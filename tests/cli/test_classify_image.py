@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from regard.cli import picture_streams
+from regard.images import read_image
+from regard.tasks.registry import find_model
 from support.command_line import assert_one_line, run_here
 from support.image_classifiers import small_image_classifier
 from support.pictures import save_picture
@@ -127,7 +129,10 @@ def test_the_page_opens_on_the_maps_of_where_the_classifier_looks(
 
 
 def test_a_resized_picture_is_told_and_a_stretched_one_is_told_once(folder):
-    assert classify(folder, "pictures/b9.png").stderr == "pictures/b9.png has 16×24 pixels: resized to 8×12\n"
+    assert (
+        classify(folder, "pictures/b9.png").stderr
+        == "pictures/b9.png has 24×16 pixels (width × height): resized to 12×8\n"
+    )
     save_picture(folder / "same.png", np.zeros((8, 12), dtype=np.uint8))
     assert classify(folder, "same.png").stderr == ""
     save_picture(folder / "tall.png", np.zeros((48, 12), dtype=np.uint8))
@@ -139,8 +144,29 @@ def test_a_model_without_attention_and_stretched_pictures_are_told(folder):
     assert_one_line(classify(folder, "pictures/b9.png", "--attention"), 2, "--attention: this model has none")
     save_picture(folder / "tall.png", np.zeros((48, 12), dtype=np.uint8))
     done = classify(folder, "tall.png")
-    assert "tall.png has 48×12 pixels, the model 8×12: it was stretched" in done.stderr
+    assert "tall.png has 12×48 pixels (width × height), the model 12×8: it was stretched" in done.stderr
     assert "stretched" not in classify(folder, "pictures").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "model"),
+    [
+        (["classify-image", "--model", "mnist"], "mnist"),
+        (["glimpse"], "digits-in-glimpses"),
+        (["caption", "--beams", "1"], "scenes-en"),
+    ],
+)
+def test_a_picture_on_the_other_ground_is_inverted_and_told(words, model, tmp_path):
+    given, turned = find_model("", model) / "examples", tmp_path / "turned"
+    turned.mkdir()
+    names = [path.name for path in sorted(given.glob("*.png"))[:3]]
+    for name in names:
+        save_picture(turned / name, 255 - read_image(given / name, channels=1)[..., 0])
+    before, after = (run_here(*words, *(str(one / name) for name in names)) for one in (given, turned))
+    assert after.stdout.replace(str(turned), str(given)) == before.stdout
+    assert "inverted" in after.stderr
+    assert "others" in after.stderr
+    assert "inverted" not in before.stderr
 
 
 def test_nothing_to_classify_is_a_usage_error(tmp_path, monkeypatch):

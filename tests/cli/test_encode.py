@@ -57,6 +57,12 @@ def test_attention_is_drawn_and_saved(folder, tmp_path):
     assert_one_line(run_here(*words[:4], "--attention", "--out", array), 2, "--attention: of no use with")
 
 
+def test_a_file_without_its_flag_is_explained(folder):
+    result = run_here("similar", "a dog", "my lines.txt", "--model", str(folder))
+    assert_one_line(result, 2, "extra argument", ": to read a file, say --file 'my lines.txt'")
+    assert "--file" not in run_here("doctor", "x.txt").stderr
+
+
 def test_similar_lines_come_with_their_cosine(folder):
     result = run_here(
         "similar", "a lazy dog", "--file", str(folder.parent / "lines.txt"), "--model", str(folder)

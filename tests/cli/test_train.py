@@ -113,6 +113,10 @@ def test_the_columns_that_are_trained_on_are_told(tmp_path, words, told):
     done = run_here("train", *words, *small, cwd=tmp_path, warned="ignore")
     assert done.returncode == 0, done.stderr
     assert told in done.stderr.splitlines()
+    # It is fitted for the probabilities, and measures nothing.
+    assert "temperature" not in done.stderr + done.stdout
+    metrics = (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8")
+    assert ("temperature" in metrics) == (words[0] == "classify")
 
 
 def test_columns_are_two(tmp_path):

@@ -224,14 +224,18 @@ def test_a_class_may_have_the_name_of_a_split(class_folder, tmp_path):
 
 def test_mixed_sizes_are_resized_with_a_warning_or_refused(class_folder):
     Image.fromarray(np.full((8, 8), 200, dtype=np.uint8)).save(class_folder / "dog" / "large.png")
-    with pytest.warns(UserWarning, match=r"2 sizes: 7 of 8 have 3×5, .*large\.png has 8×8: all are resized"):
+    with pytest.warns(
+        UserWarning,
+        match=r"2 sizes: 7 of 8 have 5×3 pixels \(width × height\), .*large\.png has 8×8: all are resized",
+    ):
         found = read_image_set(class_folder)
     assert found.size == (H, W)
     assert (found.images[found.labels == 1][-1] == 200).all()
     with pytest.raises(FileError, match="resize them, or give size="):
         read_image_set(class_folder, mixed="refuse")
     with pytest.warns(
-        UserWarning, match=r"0\.png has 3×5 pixels: it is stretched to 4×4, and so are 6 others$"
+        UserWarning,
+        match=r"0\.png has 5×3 pixels \(width × height\): it is stretched to 4×4, and so are 6 others$",
     ):
         assert read_image_set(class_folder, size=(4, 4), mixed="refuse").size == (4, 4)
 
@@ -239,7 +243,9 @@ def test_mixed_sizes_are_resized_with_a_warning_or_refused(class_folder):
 def test_stretched_pictures_are_warned_of(tmp_path):
     np.savez(tmp_path / "a.npz", images=PIXELS, labels=LABELS)
     for source in ([tmp_path / "a.npz"], [PIXELS, LABELS]):
-        with pytest.warns(UserWarning, match="each picture has 3×5 pixels: it is stretched to 5×5$"):
+        with pytest.warns(
+            UserWarning, match=r"each picture has 5×3 pixels \(width × height\): it is stretched to 5×5$"
+        ):
             read_image_set(*source, size=(5, 5))
         assert read_image_set(*source, size=(9, 15)).size == (9, 15)  # no warning
 

@@ -11,6 +11,7 @@ from PIL import Image
 
 from regard.errors import ArgumentError, FileError, MissingExtraError, RegardError, ShapeError
 from regard.images import read_header, read_image
+from regard.images.reading import on_ground
 
 H, W = 3, 5
 COLORS = np.arange(H * W * 3, dtype=np.uint8).reshape(H, W, 3) * 5
@@ -195,3 +196,34 @@ def test_an_error_of_any_type_in_a_decoder_names_the_file(error, told, tmp_path,
     monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
     with pytest.raises(FileError, match=f"source: {path} is truncated or damaged: {told}"):
         read_image(path)
+
+
+@pytest.mark.parametrize(
+    ("edge", "background", "inverted"),
+    [
+        (255, [0], True),
+        (140, [20], True),
+        (0, [250], True),
+        (100, [0], False),
+        (255, [250], False),
+        (255, [120], False),  # the edges of photos
+        (255, None, False),
+    ],
+)
+def test_a_picture_on_the_other_ground_than_the_training_pictures_is_inverted(edge, background, inverted):
+    picture = np.full((11, 7, 1), edge, dtype=np.uint8)
+    picture[3:7, 2:4] = (edge + 128) % 256
+    picture[0, 0] = (edge + 128) % 256  # one of the pixels at the edges
+    turned, found = on_ground(picture, background)
+    assert found == inverted
+    np.testing.assert_array_equal(turned, 255 - picture if inverted else picture)
+
+
+def test_a_picture_with_edges_of_both_kinds_or_with_colours_is_not_inverted():
+    picture = np.full((10, 10, 3), 255, dtype=np.uint8)
+    assert not on_ground(picture, [0, 0, 0])[1]  # one colour has no ground
+    picture[4:6, 4:6] = 190
+    assert on_ground(picture, [0, 0, 0])[1]
+    assert not on_ground(picture * np.array([1, 1, 0], dtype=np.uint8), [0, 0, 0])[1]
+    picture[:, :4] = 0
+    assert not on_ground(picture, [0, 0, 0])[1]

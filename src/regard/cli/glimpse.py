@@ -67,7 +67,7 @@ def _report_fitted(fitted: list[str]) -> None:
     """Print how pictures were fitted to the model, on standard error."""
     if fitted:
         more = f", and {len(fitted) - 1:,} others" if len(fitted) > 1 else ""
-        print(f"{fitted[0]}{more}, as the model reads pictures of this size", file=sys.stderr)
+        print(f"{fitted[0]}{more}", file=sys.stderr)
 
 
 @dataclass

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -181,7 +183,8 @@ def _in_words(error: Exception, words: list[str], debug: bool) -> tuple[str, int
     usage = getattr(error, "format_message", None)  # the errors of the command line's parser have one
     if usage is not None:
         command = getattr(getattr(error, "ctx", None), "command_path", "regard")
-        return f"{usage()}{_wrong_value(error, words)} (see {command} --help)", getattr(error, "exit_code", 2)
+        told = f"{usage()}{_wrong_value(error, words)}{_misplaced_file(usage(), words)}"
+        return f"{told} (see {command} --help)", getattr(error, "exit_code", 2)
     command = _command(words)
     if isinstance(error, Interrupted):
         return str(error), 128 + error.signal
@@ -207,6 +210,18 @@ def _wrong_value(error: Exception, words: list[str]) -> str:
             if (word == flag or word.startswith(f"{flag}=")) and repr(value) not in message:
                 return f": got {value!r}"
     return ""
+
+
+def _misplaced_file(message: str, words: list[str]) -> str:
+    """Return how to name a file, for the end of a message about an extra argument, or "" if that is not the mistake."""
+    extra = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", message.replace("(s)", ""))
+    if (
+        extra is None
+        or not flag_of("file", _command(words))
+        or any(word.startswith("--file") for word in words)
+    ):
+        return ""
+    return f": to read a file, say --file {shlex.quote(extra[1])}"
 
 
 def _command(words: list[str]) -> Any:

@@ -169,30 +169,39 @@ class ResizedPictures:
 
     def __init__(self):
         self.number, self.first, self.size = 0, "", (0, 0)
+        self.inverted: list[str] = []
         self.stretched: StretchedPictures | None = None
 
     def count(self, predictions: list[Any], size: tuple[int, int]) -> list[Any]:
         """Count the predictions whose pictures were resized or stretched to ``size``, and return all."""
+        from regard.images.reading import in_pixels
         from regard.images.resizing import StretchedPictures
 
         self.size = size
+        self.inverted += [str(one.source) for one in predictions if one.inverted]
         self.stretched = self.stretched or StretchedPictures(size)
         for one in predictions:
             if not self.stretched.count(str(one.source), one.size) and tuple(one.size) != size:
                 self.number += 1
-                self.first = self.first or f"{one.source} has {one.size[0]}×{one.size[1]} pixels"
+                self.first = self.first or f"{one.source} has {in_pixels(one.size)}"
         return predictions
 
     def report(self) -> None:
         """Print how many pictures were resized and how many were stretched, on standard error."""
-        rows, columns = self.size
+        from regard.images.reading import by_width
+
+        size = by_width(self.size)
         if self.number:
             others = f" and {self.number - 1:,} others too" if self.number > 1 else ""
-            print(f"{self.first}: resized to {rows}×{columns}{others}", file=sys.stderr)
+            print(f"{self.first}: resized to {size}{others}", file=sys.stderr)
         if self.stretched is not None and self.stretched.number:
-            number, first = self.stretched.number, f"{self.stretched.first}, the model {rows}×{columns}"
+            number, first = self.stretched.number, f"{self.stretched.first}, the model {size}"
             others = f" and so were {number - 1:,} others" if number > 1 else ""
             say(f"{first}: it was stretched{others}: cut pictures to the proportions of the model")
+        if self.inverted:
+            others = f", and so were {len(self.inverted) - 1:,} others" if len(self.inverted) > 1 else ""
+            why = "its ground is light where that of the training pictures is dark, or the reverse"
+            say(f"{self.inverted[0]} was inverted{others}: {why}")
 
 
 def with_examples(pictures: list[str] | None, *, task: str, model: str | None, wanted: bool) -> list[str]:

@@ -16,7 +16,7 @@ from regard.files import in_natural_order
 from regard.images.files import image_classes
 from regard.images.idx import MOST_BYTES
 from regard.images.image_set import ImageSet
-from regard.images.reading import ImageHeader, read_header, read_image
+from regard.images.reading import ImageHeader, by_width, in_pixels, read_header, read_image
 from regard.images.resizing import StretchedPictures, resize_images
 
 if TYPE_CHECKING:
@@ -143,9 +143,8 @@ class PictureFiles:
             stretched.warn(5)
         channels = self.channels or (1 if all(header.grey for _, header in known) else 3)
         if len(paths) * height * width * channels > MOST_BYTES:
-            told = (
-                f"{len(paths):,} pictures of {height}×{width} need more than {MOST_BYTES >> 30} GiB of memory"
-            )
+            pictures = f"{len(paths):,} pictures of {in_pixels((height, width))}"
+            told = f"{pictures} need more than {MOST_BYTES >> 30} GiB of memory"
             raise ArgumentError("size", told, f"give a smaller {option('size')}")
         images = np.empty((len(known), height, width, channels), dtype=np.uint8)
         kept: list[int] = []
@@ -174,9 +173,11 @@ class PictureFiles:
         if number == len(known):
             return height, width
         path, other = next(pair for pair in known if (pair[1].height, pair[1].width) != (height, width))
-        told = f"pictures of {len(sizes)} sizes: {number:,} of {len(known):,} have {height}×{width}"
-        told += f", {path} has {other.height}×{other.width}"
+        told = (
+            f"pictures of {len(sizes)} sizes: {number:,} of {len(known):,} have {in_pixels((height, width))}"
+        )
+        told += f", {path} has {by_width((other.height, other.width))}"
         if self.mixed == "refuse":
             raise FileError(f"{told}: resize them, or give {option('size')}", argument="source")
-        warnings.warn(f"{told}: all are resized to {height}×{width}", stacklevel=6)
+        warnings.warn(f"{told}: all are resized to {by_width((height, width))}", stacklevel=6)
         return height, width

@@ -15,7 +15,16 @@ import numpy as np
 
 from regard.errors import ArgumentError, DtypeError, FileError, MissingExtraError, RegardError, ShapeError
 
-__all__ = ["MAX_PIXELS", "ImageHeader", "as_bytes", "read_header", "read_image"]
+__all__ = [
+    "MAX_PIXELS",
+    "ImageHeader",
+    "as_bytes",
+    "by_width",
+    "in_pixels",
+    "on_ground",
+    "read_header",
+    "read_image",
+]
 
 # A picture of more pixels is refused before it is decoded, since a small file may claim any size.
 MAX_PIXELS = 64_000_000
@@ -29,6 +38,10 @@ _ORIENTATION = 0x0112  # the tag of EXIF
 _CHANNELS = (None, 1, 3)
 # The weights of red, green and blue in grey of ITU-R BT.601, as in Pillow.
 _LUMA = np.array([0.299, 0.587, 0.114])
+# A ground is dark below the first and light from the second on. A picture is on the other one if this share of the
+# pixels at its edges is.
+_DARK, _LIGHT, _AT_EDGES = 64, 192, 0.9
+_CONTRAST = 32  # between the ground of a picture and what is on it, at least
 
 
 @dataclass(frozen=True)
@@ -136,6 +149,41 @@ def on_background(pixels: np.ndarray, background: Sequence[int] | None = None) -
     if len(behind) == 3 and colors.shape[-1] == 1:
         behind = np.rint(behind @ _LUMA).astype(np.uint32)[None]  # (1,)
     return ((colors * alpha + behind * (255 - alpha) + 127) // 255).astype(np.uint8)  # (...,c)
+
+
+def on_ground(picture: np.ndarray, background: Sequence[int] | None) -> tuple[np.ndarray, bool]:
+    """Return a picture ``(h,w,c)`` of bytes on the ground that a model was trained on, and whether it was inverted.
+
+    ``background`` is the colour at the edges of the training pictures, a byte for each channel, or None if it is not
+    known. A picture without colours is inverted if that is nearly black or white, and at least nine tenths of the
+    pixels at the edges of the picture are nearer to the other one. A picture of one colour has no ground.
+
+    >>> digit = np.full((28, 28, 1), 255, dtype=np.uint8)
+    >>> digit[10:18, 13:15] = 0
+    >>> turned, inverted = on_ground(digit, [0])
+    >>> inverted, turned[0, 0].item(), on_ground(turned, [0])[1]
+    (True, 0, False)
+    """
+    if background is None or not (np.max(background) < _DARK or np.min(background) >= _LIGHT):
+        return picture, False
+    edges = np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]])  # (pixels,c)
+    other = edges.mean(axis=1) >= 128 if np.max(background) < _DARK else edges.mean(axis=1) < 128  # (pixels,)
+    grey = (picture == picture[..., :1]).all() and np.ptp(picture) >= _CONTRAST
+    return (255 - picture, True) if grey and other.mean() >= _AT_EDGES else (picture, False)
+
+
+def by_width(size: tuple[int, int]) -> str:
+    """Return a (height, width) as text, the width first.
+
+    >>> by_width((3, 5)), in_pixels((3, 5)), in_pixels((8, 8))
+    ('5×3', '5×3 pixels (width × height)', '8×8 pixels')
+    """
+    return f"{size[1]}×{size[0]}"
+
+
+def in_pixels(size: tuple[int, int]) -> str:
+    """Return a (height, width) as text, which says which of the two comes first unless they are equal."""
+    return f"{by_width(size)} pixels{'' if size[0] == size[1] else ' (width × height)'}"
 
 
 def _array_of(source: Any) -> np.ndarray | None:

@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.images.reading import by_width, in_pixels
 
 __all__ = ["StretchedPictures", "resize_images"]
 
@@ -35,14 +36,14 @@ class StretchedPictures:
         stretched = max(change, 1 / change) > SMALL_CHANGE
         if stretched:
             self.number += 1
-            self.first = self.first or f"{name} has {height}×{width} pixels"
+            self.first = self.first or f"{name} has {in_pixels(size)}"
         return stretched
 
     def warn(self, stacklevel: int) -> None:
         """Warn of the pictures that are stretched, if there are some. ``stacklevel`` is that of the caller's call."""
         if self.number:
             others = f", and so are {self.number - 1:,} others" if self.number > 1 else ""
-            told = f"{self.first}: it is stretched to {self.size[0]}×{self.size[1]}{others}"
+            told = f"{self.first}: it is stretched to {by_width(self.size)}{others}"
             warnings.warn(told, stacklevel=stacklevel + 1)
 
 

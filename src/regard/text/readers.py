@@ -191,7 +191,7 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
     suffix = PurePath(name.removesuffix(".gz")).suffix.lower()
     if suffix not in _FORMATS and os.path.isdir(name):
         tables = sorted(one for one in os.listdir(name) if one.removesuffix(".gz").endswith(tuple(_FORMATS)))
-        fix = f"name the table in it, {os.path.join(name, tables[0])}" if tables else "name a file"
+        fix = f"name the table in it, such as {os.path.join(name, tables[0])}" if tables else "name a file"
         raise ArgumentError("source", f"{name} is a folder, not a file", fix)
     if suffix not in _FORMATS:
         raise ArgumentError(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from regard.training.task import TrainingTask
 
-__all__ = ["decided_by", "is_better"]
+__all__ = ["decided_by", "is_better", "measures"]
 
 
 def is_better(task: TrainingTask, results: Mapping[str, float], best: Mapping[str, float]) -> bool:
@@ -22,6 +22,12 @@ def is_better(task: TrainingTask, results: Mapping[str, float], best: Mapping[st
     if math.isnan(results.get(task.metric, math.nan)):
         return False
     return not best or _rank(task, results) > _rank(task, best)
+
+
+def measures(task: TrainingTask, results: Mapping[str, float]) -> dict[str, float]:
+    """Return the numbers of a validation that measure the model, without those that the task has ``fitted``."""
+    fitted = getattr(task, "fitted", ())
+    return {name: value for name, value in results.items() if name not in fitted}
 
 
 def decided_by(task: TrainingTask, results: Mapping[str, float]) -> str:

@@ -19,7 +19,7 @@ from regard.training.averaging import AveragedWeights
 from regard.training.distributed import LostProcessError, Processes, is_lost_connection, joined
 from regard.training.duration import Duration
 from regard.training.folder import RunFolder
-from regard.training.judging import decided_by, is_better
+from regard.training.judging import decided_by, is_better, measures
 from regard.training.lock import lock_run
 from regard.training.optimizer import make_optimizer
 from regard.training.options import TrainingOptions
@@ -339,7 +339,8 @@ class Trainer:
         p.validated = p.step
         p.stale = 0 if better else p.stale + 1
         if better:
-            p.best = {name: value for name, value in results.items() if math.isfinite(value)}
+            shown = measures(self.task, results)
+            p.best = {name: value for name, value in shown.items() if math.isfinite(value)}
             p.best.setdefault(self.task.metric, score)
             p.best_step = p.step
         p.seconds += time.perf_counter() - began
@@ -370,7 +371,8 @@ class Trainer:
                     lambda part: self.task.save(self.model, part, {"step": p.step, **results})
                 )
         self._note(**results)
-        numbers = "  ".join(f"{name} {value:.4g}" for name, value in results.items())
+        shown = measures(self.task, results)
+        numbers = "  ".join(f"{name} {value:.4g}" for name, value in shown.items())
         told = f"  (best so far{decided_by(self.task, results)})" if better else ""
         self._say(f"step {p.step}: {numbers}{told}")
 

@@ -44,6 +44,9 @@ class TrainingTask(Protocol):
 
     A task whose metric is noise while it is low may have a ``floor``. Below it, the number of ``validate()`` that
     ``below_floor`` names decides instead, where lower is better.
+
+    A task may name in ``fitted`` the numbers of ``validate()`` that are fitted to the validation data for ``save()``,
+    such as a temperature. They are written into ``metrics.jsonl`` and not shown, because they measure nothing.
     """
 
     metric: str

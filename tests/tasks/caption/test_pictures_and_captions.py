@@ -177,7 +177,7 @@ def test_an_animation_is_warned_of_once_in_a_run(tmp_path):
 def test_stretched_pictures_are_warned_of_when_they_are_encoded(tmp_path):
     settings = {"data": str(write_pictures(tmp_path)), "image_height": 16, "image_width": 32, "hold_out": 0.2}
     with pytest.warns(
-        UserWarning, match=r"\d\.png has 20×20 pixels: it is stretched to 16×32, and so are 9 others$"
+        UserWarning, match=r"\d\.png has 20×20 pixels: it is stretched to 32×16, and so are 9 others$"
     ):
         prepared(tmp_path / "run", **settings)
     prepared(tmp_path / "run", **settings)  # no warning, since the pictures of the cache are used
@@ -212,7 +212,7 @@ WRONG = {
     "input_feeding: of no use without attention": {"input_feeding": True, "score": "none"},
     "embedded: nothing to train on": {"embedded": 0},
     "words: of no use without scenes": {"words": "two,one", "data": "x.tsv"},
-    "image_width: scenes are square, got 64×32": {"image_width": 32},
+    "image_width: scenes are square, got a height of 64 and a width of 32": {"image_width": 32},
     "batch_tokens: 30 tokens hold no caption of max_caption=60": {"batch_tokens": 30},
     "max_caption: expected 1 or more": {"max_caption": 0},
 }

@@ -13,6 +13,7 @@ import torch
 from regard.analysis import join_words, word_spans
 from regard.decoding import DecodingOptions, Hypothesis, decode
 from regard.errors import ArgumentError, DtypeError
+from regard.images.reading import on_ground
 from regard.maps import Record
 from regard.models import CaptionNetwork
 from regard.shapes import whole_number
@@ -50,6 +51,7 @@ class Caption:
     alternatives: tuple[tuple[str, float], ...] = ()  # the next best captions, each with its score
     ended: bool = True  # False if the caption was cut off at the largest length
     size: tuple[int, int] = (0, 0)  # the height and width of the picture before it was resized
+    inverted: bool = False  # True if light and dark were exchanged, to be as in the training pictures
 
     @property
     def title(self) -> str:
@@ -144,8 +146,8 @@ class Captioner(TextGenerator):
         found: list[Caption] = []
         chunks = [sources[start : start + size] for start in range(0, len(sources), size)]
         for some in with_progress(chunks, len(sources)):
-            read = [self.reader.read_with_size(source, "pictures") for source in some]
-            pixels = np.stack([picture for picture, _ in read])  # (b,h,w,c)
+            read = [self._read(source) for source in some]
+            pixels = np.stack([picture for picture, *_ in read])  # (b,h,w,c)
             memory = self.model.encode(self._input(pixels))
             numbers = [first + len(found) + place for place in range(len(some))]
             several = self._hypotheses(memory, numbers, options)
@@ -174,14 +176,25 @@ class Captioner(TextGenerator):
             return options
         return replace(options, max_length=max(self.longest, options.min_length + 1))
 
+    def _read(self, source: Any) -> tuple[np.ndarray, tuple[int, int], bool]:
+        """Return a picture as the model reads it, the (height, width) of its file, and whether it was inverted."""
+        picture, size = self.reader.read_with_size(source, "pictures")
+        scenes = [0] if "words" in self.extra else None
+        picture, inverted = on_ground(picture, self.extra.get("background", scenes))
+        return picture, size, inverted
+
     def _made(
-        self, source: Any, read: tuple[np.ndarray, tuple[int, int]], hypotheses: list[Hypothesis]
+        self,
+        source: Any,
+        read: tuple[np.ndarray, tuple[int, int], bool],
+        hypotheses: list[Hypothesis],
     ) -> Caption:
         written = [(self.target.decode(one.tokens), one.score) for one in hypotheses]
         name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
-        best, (pixels, size) = hypotheses[0], read
+        best, (pixels, size, inverted) = hypotheses[0], read
         others = tuple(written[1:])
-        return Caption(name, *written[0], best.tokens, pixels, others, ended=best.ended, size=size)
+        values = {"ended": best.ended, "size": size, "inverted": inverted}
+        return Caption(name, *written[0], best.tokens, pixels, others, **values)
 
     def is_exact(self, prediction: Caption, caption: str) -> bool:
         """Return whether a caption is exactly the right one, without regard to case if the vocabulary has none."""

@@ -195,8 +195,8 @@ class CaptionSettings(BatchSettings, _CaptionNetwork, _CaptionTokens, SceneSetti
             )
             raise ArgumentError("batch_tokens", problem)
         if self.embedded_count and self.image_height != self.image_width:
-            sizes = f"{self.image_height}×{self.image_width}"
-            raise ArgumentError("image_width", f"scenes are square, got {sizes} pixels", "give equal sizes")
+            sizes = f"a height of {self.image_height} and a width of {self.image_width} pixels"
+            raise ArgumentError("image_width", f"scenes are square, got {sizes}", "give equal sizes")
 
     @classmethod
     def complete(cls, given: dict[str, Any]) -> dict[str, Any]:

@@ -140,6 +140,7 @@ class ClassificationObjective(BatchedObjective):
     """Cross entropy with label smoothing and class weights, and macro F1 to validate."""
 
     metric = "macro_f1"
+    fitted = ("temperature",)
 
     def __init__(self, task: Task, settings: ClassificationSettings, data: ClassificationData):
         super().__init__(task, settings, data)

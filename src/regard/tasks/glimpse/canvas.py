@@ -9,6 +9,7 @@ import numpy as np
 
 from regard.errors import ArgumentError, option
 from regard.images import Augmentation
+from regard.images.reading import in_pixels
 
 __all__ = ["Canvas"]
 
@@ -46,10 +47,10 @@ class Canvas(Augmentation):
         if self.mode == "plain":
             return
         if max(size) > self.canvas:
-            problem = f"pictures of {size[0]}×{size[1]} pixels do not fit on {self.canvas}×{self.canvas}"
+            problem = f"pictures of {in_pixels(size)} do not fit on {self.canvas}×{self.canvas}"
             raise ArgumentError("canvas", problem, f"give a larger {option('canvas')}")
         if self.mode == "cluttered" and self.clutter_size > min(size):
-            problem = f"pictures of {size[0]}×{size[1]} pixels have no part of {self.clutter_size}"
+            problem = f"pictures of {in_pixels(size)} have no part of {self.clutter_size}"
             raise ArgumentError("clutter_size", problem, f"give a smaller {option('clutter_size')}")
 
     def __call__(

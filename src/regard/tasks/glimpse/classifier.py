@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError
 from regard.images import read_image, resize_images, to_model_input
+from regard.images.reading import in_pixels, on_ground
 from regard.images.resizing import StretchedPictures
 from regard.maps import AttentionMap, Record
 from regard.models import GlimpseModel
@@ -206,15 +207,21 @@ class GlimpseClassifier(BundledPredictor):
         """Return the name of a picture, its pixels in the size of the model, and what was done to it."""
         name = os.fspath(source) if isinstance(source, str | os.PathLike) else f"picture {number + 1}"
         known = {"channels": self.channels, "background": self._background}
-        picture = read_image(source, **known, argument="pictures")
+        picture, inverted = on_ground(
+            read_image(source, **known, argument="pictures"), self.extra.get("background")
+        )
         height, width = picture.shape[:2]
+        done = ["inverted to be on the ground of the training pictures"] if inverted else []
         if (height, width) == self.size:
-            return str(name), picture, ""
-        if self.canvas.mode != "plain" and max(height, width) <= self.canvas.canvas:
-            return str(name), self.canvas.centred(picture, self._background), f"put on {_times(self.size)}"
-        stretched = StretchedPictures(self.size).count(str(name), (height, width))
-        changed = f"resized to {_times(self.size)}{', which stretches it' if stretched else ''}"
-        return str(name), resize_images(picture, self.size), changed
+            pass
+        elif self.canvas.mode != "plain" and max(height, width) <= self.canvas.canvas:
+            picture = self.canvas.centred(picture, self._background)
+            done.append(f"put on {in_pixels(self.size)}")
+        else:
+            stretched = StretchedPictures(self.size).count(str(name), (height, width))
+            picture = resize_images(picture, self.size)
+            done.append(f"resized to {in_pixels(self.size)}{', which stretches it' if stretched else ''}")
+        return str(name), picture, ", and ".join(done)
 
     @property
     def _background(self) -> list[int]:
@@ -338,7 +345,3 @@ def _generator(seed: int, number: int) -> torch.Generator:
     """Return the random numbers of the picture with a number."""
     (state,) = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(state))
-
-
-def _times(size: tuple[int, int]) -> str:
-    return f"{size[0]}×{size[1]} pixels"

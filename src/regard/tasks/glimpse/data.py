@@ -8,6 +8,7 @@ from typing import Any
 
 from regard.errors import ArgumentError
 from regard.images import ImageBatches, ImageSet
+from regard.images.reading import by_width
 from regard.tasks.glimpse.canvas import Canvas
 from regard.tasks.glimpse.settings import GlimpseSettings
 from regard.tasks.images.data import fitting_shift
@@ -50,7 +51,7 @@ def _check_glimpse_size(settings: GlimpseSettings, size: tuple[int, int]) -> Non
     """Raise ArgumentError if a glimpse is larger than the pictures, so that most of it would be empty."""
     side = settings.glimpse_size
     if settings.architecture == "glimpse" and side > max(size):
-        problem = f"a glimpse of {side}×{side} pixels is larger than the pictures of {size[0]}×{size[1]}"
+        problem = f"a glimpse of {side}×{side} pixels is larger than the pictures of {by_width(size)}"
         raise ArgumentError("glimpse_size", problem, f"give at most {max(size)}")
 
 

@@ -12,6 +12,7 @@ import torch
 
 from regard.errors import ArgumentError, option, renamed
 from regard.images import ImageSet, read_digits, read_image_set
+from regard.images.reading import by_width, in_pixels
 from regard.tasks.glimpse.canvas import Canvas
 from regard.tasks.glimpse.classifier import GlimpseClassifier
 from regard.tasks.glimpse.data import batches_of
@@ -167,6 +168,8 @@ def _canvas(classifier: GlimpseClassifier, images: ImageSet, options: GlimpseEva
     canvas.check(images.size)
     if canvas.size_of(images.size) != classifier.size:
         rows, columns = canvas.size_of(images.size)
-        expected = f"the model reads {classifier.size[0]}×{classifier.size[1]} pixels"
-        raise ArgumentError("data", f"{expected}, got {rows}×{columns}", "resize the pictures first")
+        expected = f"the model reads {in_pixels(classifier.size)}"
+        raise ArgumentError(
+            "data", f"{expected}, got {by_width((rows, columns))}", "resize the pictures first"
+        )
     return canvas

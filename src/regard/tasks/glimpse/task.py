@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.images import ImageBatch, ImageBatches
+from regard.images.reading import in_pixels
 from regard.models import DensePictureConfig, DensePictureModel, GlimpseConfig, GlimpseModel
 from regard.models.glimpse import GlimpseSteps, dense_width
 from regard.settings import part_of
@@ -52,13 +53,12 @@ class GlimpseTask(Task):
 
     def describe(self, settings: GlimpseSettings, data: GlimpseData) -> list[str]:
         """Return the numbers of pictures and classes as text."""
-        rows, columns = data.size
         made = {"plain": "", "translated": "at random places, ", "cluttered": "among parts of others, "}
         classes = ", ".join(f"{name} {count:,}" for name, count in data.train.counts().items())
         count = f"{len(data.train.classes)} labels"
         lines = read_columns(data.skipped, ("picture", "label"), count)
         lines += [
-            f"pictures: {len(data.train):,}, {made[settings.mode]}{rows}×{columns} pixels",
+            f"pictures: {len(data.train):,}, {made[settings.mode]}{in_pixels(data.size)}",
             f"validation: {len(data.valid):,} pictures {'held out' if settings.valid is None else 'given'}",
             f"classes: {classes}",
         ]

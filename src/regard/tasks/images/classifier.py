@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.errors import DtypeError, RegardError
 from regard.images import read_image, resize_images, to_model_input
+from regard.images.reading import on_ground
 from regard.maps import Record
 from regard.models.config import check_positive
 from regard.shapes import whole_number
@@ -38,7 +39,7 @@ class ImageClassification:
     """The class of a picture, with the probability of each class.
 
     ``source`` is the path of the picture, or its place among the pictures. ``size`` is its height and width, and
-    ``image`` the picture as the model read it, (h,w,c).
+    ``image`` the picture as the model read it, (h,w,c). ``inverted`` says that its light and dark were exchanged.
 
     >>> found = ImageClassification("a.png", "seven", {"seven": 0.9, "one": 0.1}, (28, 28), np.zeros((8, 8, 1)))
     >>> found.title, found.lines()
@@ -51,6 +52,7 @@ class ImageClassification:
     size: tuple[int, int]
     image: np.ndarray = field(repr=False, compare=False)
     given: Any = field(default=None, repr=False, compare=False)  # the path or the pixels that were given
+    inverted: bool = False
 
     @property
     def sure(self) -> float:
@@ -122,7 +124,8 @@ class ImageClassifier(BundledPredictor):
         """Classify pictures, and return the classifications in their order.
 
         A picture is a path, the bytes of a file, a Pillow image or an array ``(h,w)`` or ``(h,w,c)``. It is resized to
-        the size that the model was trained on, and converted to grey or to colours as the model needs it.
+        the size that the model was trained on, and converted to grey or to colours as the model needs it. A picture
+        without colours that is dark on light is inverted if the training pictures were light on dark, and the reverse.
         """
         given = _checked(pictures)
         size = BATCH if batch_size is None else whole_number("batch_size", batch_size, least=1)
@@ -133,8 +136,10 @@ class ImageClassifier(BundledPredictor):
                 read_image(one, channels=self.channels, background=self.background, argument="pictures")
                 for one in some
             ]
-            images = np.stack([resize_images(image, self.size) for image in read])  # (b,h,w,c)
-            for source, before, image, shares in zip(some, read, images, self.shares(images), strict=True):
+            turned = [on_ground(image, self._ground) for image in read]
+            images = np.stack([resize_images(image, self.size) for image, _ in turned])  # (b,h,w,c)
+            parts = zip(some, read, turned, images, self.shares(images), strict=True)
+            for source, before, (_, inverted), image, shares in parts:
                 named = zip(self.labels.names, shares.tolist(), strict=True)
                 by_label = dict(sorted(named, key=lambda item: -item[1]))
                 name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
@@ -147,6 +152,7 @@ class ImageClassifier(BundledPredictor):
                         shape,
                         image,
                         source if name else before,
+                        inverted,
                     )
                 )
         return found
@@ -187,6 +193,12 @@ class ImageClassifier(BundledPredictor):
         """
         usual = 0 if sum(self.extra["mean"]) / self.channels < _DARK else 255
         return self.extra.get("background", [usual] * self.channels)
+
+    @property
+    def _ground(self) -> list[int] | None:
+        """The colour at the edges of the training pictures, or None if it is not known."""
+        known = "background" in self.extra or max(self.background) == 0
+        return self.background if known else None
 
     @property
     def temperature(self) -> float:

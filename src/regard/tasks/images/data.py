@@ -13,6 +13,7 @@ import numpy as np
 from regard.errors import ArgumentError, FileError, renamed
 from regard.files import make_folder, read_json, write_atomically
 from regard.images import ImageSet, read_digits, read_image_set
+from regard.images.reading import by_width
 from regard.images.sources import holds_picture_files
 from regard.tasks.image_settings import class_names, shape_of
 from regard.tasks.images.settings import SHIFT, ImageSettings
@@ -83,7 +84,7 @@ def fitting_shift(shift: int, size: tuple[int, int]) -> int:
     if shift <= SHIFT:
         return min(shift, min(size) - 1)
     if shift >= min(size):
-        problem = f"{shift} pixels can move a picture of {size[0]}×{size[1]} out of itself"
+        problem = f"{shift} pixels can move a picture of {by_width(size)} out of itself"
         raise ArgumentError("shift", problem, f"give at most {min(size) - 1}")
     return shift
 

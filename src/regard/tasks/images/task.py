@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from regard.errors import RegardError
 from regard.images import Augmentation, ImageBatch, ImageBatches
+from regard.images.reading import in_pixels
 from regard.images.sources import size_of_first
 from regard.tasks.base import Task
 from regard.tasks.card import Card, CardFacts, training_command
@@ -58,13 +59,12 @@ class ImagesTask(Task):
 
     def describe(self, settings: ImageSettings, data: ImageData) -> list[str]:
         """Return the numbers, the size and the classes of the pictures as text."""
-        height, width = data.train.size
         kind = "grey" if data.train.channels == 1 else "in colour"
         counts = data.train.counts().items()
         shown = ", ".join(f"{name} {count:,}" for name, count in list(counts)[:20])
         lines = read_columns(data.skipped, ("picture", "label"), f"{len(counts)} labels")
         lines += [
-            f"pictures: {len(data.train):,} of {height}×{width}, {kind}",
+            f"pictures: {len(data.train):,} of {in_pixels(data.train.size)}, {kind}",
             f"validation: {len(data.valid):,} pictures {'held out' if settings.valid is None else 'given'}",
             f"classes: {shown}" + (f" and {len(counts) - 20} more" if len(counts) > 20 else ""),
         ]
@@ -123,6 +123,7 @@ class ImageObjective(BatchedObjective):
     """Cross entropy with label smoothing, and accuracy to validate."""
 
     metric = "accuracy"
+    fitted = ("temperature",)
     data: ImageData
     settings: ImageSettings
 
