@@ -5,6 +5,7 @@ import re
 import pytest
 
 from regard import tasks
+from regard.training import loop
 from support.command_line import assert_one_line, run_here
 
 SMALL = {"embedded": 60, "vocabulary_size": 300, "width": 16, "steps": 3}
@@ -29,6 +30,19 @@ def test_resuming_with_too_few_steps_names_them(run_folder, flag, value, reason)
     result = run_here("train", "classify", "--resume", "--out", str(run_folder), flag, value)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith(f"nothing was trained: {reason}: ")
+
+
+def test_a_run_that_stopped_early_says_so_and_how_to_go_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "is_better", lambda task, results, best: not best)
+    early = {**SMALL, "steps": None, "epochs": 90.0, "validate_every": 1, "patience": 2, "least_steps": 0}
+    assert tasks.train("classify", early, tmp_path, show=False).stopped == "no improvement"
+    command = ("train", "classify", "--resume", "--out", str(tmp_path))
+    for words in ((), ("--epochs", "90")):
+        same = run_here(*command, *words).stdout.splitlines()
+        stopped = "the run had stopped at step 3, because validations no longer improved"
+        assert same[0].startswith(f"nothing was trained: {stopped}: ")
+        assert same[1] == "to train further, give more --steps, --epochs or --minutes, or more --patience"
+    assert run_here(*command, "--epochs", "100").stdout.startswith("no improvement after 5 steps")
 
 
 def test_a_run_of_few_steps_says_how_to_train_longer(tmp_path):

@@ -70,7 +70,8 @@ def _report(task: str, folder: Path, outcome: Any, changes: dict[str, Any] | Non
         raise Interrupted(message, outcome.signal)
     if changes is not None and outcome.first_step == outcome.step:
         typer.echo(f"nothing was trained: {_reason(outcome, changes)}: {numbers}")
-        typer.echo("to train further, give more --steps, --epochs or --minutes")
+        patience = ", or more --patience" if outcome.stopped == "no improvement" else ""
+        typer.echo(f"to train further, give more --steps, --epochs or --minutes{patience}")
     else:
         minutes = outcome.seconds / 60
         typer.echo(f"{outcome.stopped} after {outcome.step} steps, {minutes:.1f} minutes: {numbers}")
@@ -103,6 +104,8 @@ def _resuming(task: str, folder: Path) -> str:
 
 def _reason(outcome: Any, changes: dict[str, Any]) -> str:
     """Return why a resumed run had no step to take."""
+    if outcome.stopped == "no improvement":
+        return f"the run had stopped at step {outcome.step}, because validations no longer improved"
     if changes.get("steps", outcome.step) < outcome.step:
         return f"--steps {changes['steps']} is below step {outcome.step}, which the run has reached"
     if "minutes" in changes:

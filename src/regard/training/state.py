@@ -17,6 +17,7 @@ from regard.training.checkpoints import Checkpoint
 from regard.training.distributed import Processes
 from regard.training.optimizer import optimizer_tensors, restore_optimizer
 from regard.training.options import TrainingOptions
+from regard.training.settings import DURATIONS
 
 __all__ = ["Progress", "RunState", "random_kept", "seed_everything"]
 
@@ -90,7 +91,8 @@ class RunState:
     def restore(self, checkpoint: Checkpoint, options: TrainingOptions, processes: Processes) -> None:
         """Load a checkpoint, or raise FileError and change nothing if it belongs to another model or other data.
 
-        The random state of this process is loaded too. If the number of processes has changed, it is seeded anew.
+        Patience is counted anew if the options say another length than those of the checkpoint. The random state of
+        this process is loaded too. If the number of processes has changed, it is seeded anew.
         """
         tensors, own = checkpoint.tensors, dict(_named_once(self.model))
         if not {"progress", "world"} <= checkpoint.state.keys() or not tensors.keys() >= _TABLES:
@@ -108,11 +110,19 @@ class RunState:
         if self.average is not None:
             self.average.restart(self.model, tensors.get("average"))
         self.progress = Progress.from_json(checkpoint.state["progress"])
+        if _another_length(checkpoint.state.get("options", {}), options):
+            # The learning rate rises again, so earlier validations say nothing about the longer run.
+            self.progress.stale = 0
         if checkpoint.state["world"] == processes.world:
             _restore_random(tensors, processes)
         else:
             # With another number of processes, there is no saved random state for each.
             seed_everything(options.seed, self.progress.step, processes.rank)
+
+
+def _another_length(kept: dict[str, Any], options: TrainingOptions) -> bool:
+    """Return whether a run is to be longer or shorter than the options in its checkpoint say, if they say it."""
+    return any(name in kept and kept[name] != getattr(options, name) for name in DURATIONS)
 
 
 def _named_once(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
