@@ -5,7 +5,7 @@ import pickle
 import re
 import shutil
 import signal
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -13,9 +13,9 @@ import pytest
 from regard import tasks
 from regard.errors import ArgumentError, FileError, RegardError
 from regard.settings import flag_of_field
-from regard.tasks import TASKS, find_task
+from regard.tasks import TASKS, find_task, run
 from regard.tasks.registry import evaluation_of, settings_of
-from regard.training import loop
+from regard.training import Outcome, loop
 from support.command_line import assert_one_line, run_here
 from support.forked_commands import CommandHost
 from support.paths import ROOT
@@ -204,6 +204,85 @@ def test_a_finished_run_that_is_resumed_says_so(case, tmp_path):
     result = run_here("train", case.task, "--resume", "--out", str(tmp_path / "run"), cwd=EXAMPLES)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("nothing was trained: the run had ended at step 2 (finished)")
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """The objective and the options of each run, of which no step is made."""
+    runs = []
+
+    def not_trained(model, objective, options, folder, **_):
+        runs.append((objective, options))
+        return Outcome(0, "finished", {}, 0.0)
+
+    monkeypatch.setattr(run, "run_loop", not_trained)
+    return runs
+
+
+def test_few_rows_get_small_batches_and_the_least_number_of_updates(case, tmp_path, begun, capsys):
+    sizes = find_task(case.task).settings.batch_sizes
+    settings = {
+        name: value for name, value in case.settings.items() if name not in (*sizes, "steps", "warmup")
+    }
+    # A writer has steps by default, and a task of one's own need not have a length.
+    by_epochs = case.task not in ("write", "tagger:Tagger")
+    settings |= {"data": str(tmp_path / f"data.{case.ending}")} | ({} if by_epochs else {"steps": 700})
+    tasks.train(case.task, settings, tmp_path / "run")
+    ((objective, options),) = begun
+    batches = objective.batches_per_epoch(1)
+    if batches < 8:  # a batch has to hold the longest text that the settings allow
+        with pytest.raises(ArgumentError):
+            replace(objective.settings, **{name: getattr(objective.settings, name) // 2 for name in sizes})
+    total = options.steps or batches * options.epochs
+    least = objective.settings.least_steps
+    assert total >= least >= 500
+    assert options.warmup <= total / 5
+    if by_epochs:
+        assert total - batches < max(least, batches * 20)  # and no more than are needed
+        line = rf"epochs: {options.epochs:g}, so that [\w ]+ give {total:,.0f} updates"
+        assert re.search(line, capsys.readouterr().err)
+    # The card of the model and a resumed run have the same settings.
+    assert (objective.settings.epochs, objective.settings.warmup) == (options.epochs, options.warmup)
+    kept = tasks.settings_of_run(tmp_path / "run", task=case.task)
+    assert kept == objective.settings
+    tasks.resume(tmp_path / "run", task=case.task, show=False)
+    assert begun[-1][1] == options
+    assert begun[-1][0].batches_per_epoch(1) == batches
+
+
+def test_a_given_length_batch_and_warmup_are_obeyed(case, tmp_path, begun, capsys):
+    sizes = {name: value for name, value in case.settings.items() if name.startswith("batch_")}
+    settings = {
+        **case.settings,
+        **sizes,
+        "epochs": 3.0,
+        "warmup": 400,
+        "data": str(tmp_path / f"data.{case.ending}"),
+    }
+    del settings["steps"]
+    tasks.train(case.task, settings, tmp_path / "run")
+    ((objective, options),) = begun
+    assert (options.epochs, options.warmup) == (3.0, 400)
+    assert {name: getattr(objective.settings, name) for name in sizes} == sizes
+    assert "updates" not in capsys.readouterr().err
+
+
+def test_a_run_that_stopped_early_goes_on_when_more_is_asked_for(case, tmp_path, monkeypatch):
+    """The first validation of a run is its best one. Two more without improvement stop it."""
+    monkeypatch.setattr(loop, "is_better", lambda task, results, best: not best)
+    changes = {"steps": 20, "validate_every": 1, "patience": 2, "least_steps": 0}
+    assert train(case, tmp_path / "run", **changes).step == 3
+
+    def resumed(**changes):
+        outcome = tasks.resume(tmp_path / "run", changes, task=case.task, show=False)
+        return outcome.first_step, outcome.step, outcome.stopped
+
+    assert resumed() == resumed(steps=20) == (3, 3, "no improvement")
+    assert resumed(steps=21) == (3, 5, "no improvement")
+    assert resumed(epochs=100.0) == (5, 7, "no improvement")
+    assert resumed(patience=3) == (7, 8, "no improvement")
+    assert resumed(steps=9) == (8, 9, "finished")
+    assert "step 1," in (tmp_path / "run" / "best" / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])

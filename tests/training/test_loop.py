@@ -277,6 +277,16 @@ def test_training_stops_where_nothing_improves(tmp_path, scores, higher, step):
     assert (again.stopped, again.step) == ("no improvement", step)
 
 
+def test_training_does_not_stop_early_before_the_least_number_of_steps(tmp_path):
+    scores = [1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    options = {"steps": 12, "validate_every": 2, "patience": 2}
+    assert run(tmp_path / "exact", task=ToyTask(scores=scores), **options).step == 6
+    outcome = run(tmp_path / "least", task=ToyTask(scores=scores), least_steps=7, **options)
+    assert (outcome.stopped, outcome.step) == ("no improvement", 8)  # the first validation from step 7 on
+    outcome = run(tmp_path / "last", task=ToyTask(scores=scores), least_steps=12, **options)
+    assert (outcome.stopped, outcome.step) == ("finished", 12)
+
+
 def test_nan_scores_never_count_as_best(tmp_path):
     task = ToyTask(scores=[math.nan, 3.0, math.nan, 2.0])
     outcome = run(tmp_path, task=task, steps=4, validate_every=1)

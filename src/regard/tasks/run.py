@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import sys
@@ -29,6 +30,7 @@ from regard.training import Outcome, TrainingOptions, TrainingTask
 from regard.training import train as run_loop
 from regard.training.batch_progress import progress_shown
 from regard.training.distributed import Processes
+from regard.training.duration import Duration
 from regard.training.folder import refuse_a_run
 from regard.training.lock import lock_run
 from regard.training.precision import precision_note
@@ -39,6 +41,10 @@ __all__ = ["evaluate", "load", "resume", "settings_of_run", "train"]
 SETTINGS = "settings.json"
 # In that file: the name of the task, and a hash of each data file.
 TASK, CONTENTS = "task", "contents"
+# An epoch has at least so many batches, unless the size of a batch is given.
+_LEAST_BATCHES = 8
+# The largest share of a run that is warm-up, unless the warm-up is given.
+_MOST_WARMUP = 0.2
 
 
 def train(
@@ -51,8 +57,9 @@ def train(
     """Train a model for a task, and write the best model into ``best/`` of ``folder``.
 
     ``task`` is a name such as ``"translate"``, a ``"module:Class"``, or a task. Settings that are given as a dict are
-    completed with the defaults of the command line. ``show`` reports progress on standard error. A folder that already
-    has a checkpoint raises FileError. :func:`resume` continues its run.
+    completed with the defaults of the command line, which follow the size of the data. A settings object is used as it
+    is. ``show`` reports progress on standard error. A folder that already has a checkpoint raises FileError.
+    :func:`resume` continues its run.
 
     >>> import tempfile
     >>> small = {"embedded": 60, "vocabulary_size": 300, "width": 16, "heads": 2, "feed_forward": 16, "steps": 2}
@@ -62,12 +69,14 @@ def train(
     (2, 'finished')
     """
     task = find_task(task)
-    complete: TaskSettings = (
-        task.settings(**task.settings.complete(dict(settings))) if isinstance(settings, Mapping) else settings
-    )
+    if isinstance(settings, Mapping):
+        given = {name for name, value in settings.items() if value is not None}
+        complete: TaskSettings = task.settings(**task.settings.complete(dict(settings)))
+    else:
+        given, complete = {one.name for one in fields(settings)}, settings
     processes = Processes.join()
     try:
-        return _Run(task, complete, Path(folder), processes, show=show, resumed=False).train()
+        return _Run(task, complete, Path(folder), processes, show=show, given=given).train()
     finally:
         processes.leave()
 
@@ -101,7 +110,7 @@ def resume(
         name, values = json.loads(processes.same_text(text))
         found = find_task(task if task is not None else name)
         settings = found.settings.from_json(values)
-        return _Run(found, settings, folder, processes, show=show, resumed=True).train()
+        return _Run(found, settings, folder, processes, show=show, given=None).train()
     finally:
         processes.leave()
 
@@ -210,7 +219,10 @@ def _changed(task: Task, kept: dict[str, Any], folder: Path, changes: dict[str, 
 
 
 class _Run:
-    """One training run, from its folder to the training loop."""
+    """One training run, from its folder to the training loop.
+
+    ``given`` are the names of the settings that a new run was given, and None for a run that is resumed.
+    """
 
     def __init__(
         self,
@@ -220,15 +232,18 @@ class _Run:
         processes: Processes,
         *,
         show: bool,
-        resumed: bool,
+        given: set[str] | None,
     ):
-        self.task, self.settings, self.folder, self.processes = task, settings, folder, processes
-        self.show, self.resumed = show and processes.first, resumed
+        self.task, self.folder, self.processes = task, folder, processes
+        self.settings: Any = settings
+        self.show, self.given, self.resumed = show and processes.first, given, given is None
         self.data: Any = None
+        self.contents: dict[str, str] = {}
 
     def train(self) -> Outcome:
         """Check, prepare, build and train."""
-        options = TrainingOptions(**part_of(self.settings, TrainingOptions))
+        # Bad options are an error before the data is read.
+        TrainingOptions(**part_of(self.settings, TrainingOptions))
         self.task.check(self.settings)
         with contextlib.ExitStack() as held:
             lock = lock_run(self.folder, make=not self.resumed)
@@ -238,6 +253,7 @@ class _Run:
                     made = _removed_on_failure(self.folder)
                     self.processes.on_first(lambda: start.enter_context(made))
                 model, objective = self._start()
+            options = TrainingOptions(**part_of(self.settings, TrainingOptions))
             outcome = run_loop(model, objective, options, self.folder, resume=self.resumed, show=self.show)
         if self.show and outcome.stopped != "interrupted" and outcome.step > outcome.first_step:
             self._show_example()
@@ -255,11 +271,12 @@ class _Run:
         if self.show and sys.stderr.isatty():  # the bar comes with the first step
             print("reading the data …", file=sys.stderr)
         data = self.data = self._prepared()
-        torch.manual_seed(self.settings.seed)  # type: ignore[attr-defined]
+        torch.manual_seed(self.settings.seed)
         model = self.task.build(self.settings, data)
+        objective, fitted = self._fitted_to_few_data()
         if self.show:
-            print("\n".join(self._described(data, model)), file=sys.stderr)
-        return model, self.task.objective(self.settings, data)
+            print("\n".join([*self._described(data, model), *fitted]), file=sys.stderr)
+        return model, objective
 
     def _prepared(self) -> Any:
         """Prepare the data once in each process, in the first one before the others."""
@@ -273,18 +290,68 @@ class _Run:
     def _begin(self) -> Any:
         """Prepare the data in the folder of the run, and save the settings."""
         if self.resumed:
-            contents = _kept_contents(self.folder)
-            check_contents(self.settings, contents)
+            self.contents = _kept_contents(self.folder)
+            check_contents(self.settings, self.contents)
         else:
             # Before its vocabularies and settings are replaced.
             refuse_a_run(self.folder)
-            contents = contents_of(self.settings)
+            self.contents = contents_of(self.settings)
         make_folder(self.folder)
         data = self.task.prepare(self.settings, self.folder, learn=not self.resumed, show=self.show)
-        values = {TASK: self.task.name, **asdict(absolute(self.settings)), CONTENTS: contents}
+        self._save_settings()
+        return data
+
+    def _save_settings(self) -> None:
+        """Write the settings, which a resumed run takes from this file."""
+        values = {TASK: self.task.name, **asdict(absolute(self.settings)), CONTENTS: self.contents}
         text = json.dumps(values, indent=2) + "\n"
         write_atomically(self.folder / SETTINGS, lambda part: part.write_text(text, encoding="utf-8"))
-        return data
+
+    def _fitted_to_few_data(self) -> tuple[TrainingTask, list[str]]:
+        """Return the objective, with settings of a new run that suit few data, and a line for the user if they differ.
+
+        Only settings that were not given are changed. Batches become smaller until there are eight in an epoch, or
+        until the task rejects them. There are more epochs, up to ``least_steps`` updates. The warm-up is at most a
+        fifth of the run.
+        """
+        before: Any = self.settings
+        objective = self.task.objective(self.settings, self.data)
+        if self.given is None:
+            return objective, []
+        sizes = () if self.given & set(before.batch_sizes) else before.batch_sizes
+        while sizes and 0 < objective.batches_per_epoch(self.processes.world) < _LEAST_BATCHES:
+            try:
+                halves = {name: getattr(self.settings, name) // 2 for name in sizes}
+                self.settings = replace(self.settings, **halves)
+            except ArgumentError:
+                # A batch holds at least one row of the largest size.
+                break
+            objective = self.task.objective(self.settings, self.data)
+        batches = objective.batches_per_epoch(self.processes.world)
+        updates = math.ceil(batches / before.accumulate)
+        if updates and before.epochs is not None and not self.given & set(DURATIONS):
+            epochs = float(max(before.epochs, math.ceil(before.least_steps / updates)))
+            self.settings = replace(self.settings, epochs=epochs)
+        total = Duration.of(TrainingOptions(**part_of(self.settings, TrainingOptions)), batches).steps
+        if total is not None and "warmup" not in self.given:
+            self.settings = replace(self.settings, warmup=min(before.warmup, int(_MOST_WARMUP * total)))
+        if self.settings == before:
+            return objective, []
+        self.processes.on_first(self._save_settings)
+        # Its settings are those that the card of the model tells.
+        return self.task.objective(self.settings, self.data), [self._fitted(before, total)]
+
+    def _fitted(self, before: TaskSettings, total: int | None) -> str:
+        """Return a line for the user on the settings that differ from those before, in a run of ``total`` updates."""
+        new: Any = self.settings
+        train: Any = getattr(self.data, "train", None)
+        rows = f"{len(train):,} rows" if hasattr(train, "__len__") else "the data"
+        names = [name for name in (*new.batch_sizes, "warmup") if getattr(new, name) != getattr(before, name)]
+        others = ", ".join(f"{name} {getattr(new, name):,}" for name in names)
+        if new.epochs == getattr(before, "epochs", None):
+            return f"for {rows}: {others}"
+        line = f"epochs: {new.epochs:g}, so that {rows} give {total:,} updates"
+        return f"{line} ({others})" if others else line
 
     def _share_files(self) -> None:
         """Give all processes the files of the first one. On another machine they are missing, or old."""
@@ -315,7 +382,7 @@ class _Run:
         """Describe the data and the model for the user."""
         count = sum(p.numel() for p in model.parameters())
         kind = getattr(getattr(model, "config", None), "kind", type(model).__name__)
-        note = precision_note(self.settings.precision, self.processes.device)  # type: ignore[attr-defined]
+        note = precision_note(self.settings.precision, self.processes.device)
         lines = [*self.task.describe(self.settings, data), f"model: {kind}, {count:,} parameters"]
         return [*lines, note] if note else lines
 

@@ -49,7 +49,7 @@ class TaskSettings(Settings):
     locations: ClassVar[tuple[str, ...]] = ()
     # Settings that a resumed run may change.
     changeable: ClassVar[tuple[str, ...]] = (
-        *("steps", "epochs", "minutes", "patience", "validate_every", "save_every", "keep"),
+        *("steps", "epochs", "minutes", "patience", "least_steps", "validate_every", "save_every", "keep"),
     )
 
     # Settings of held-out rows, which have no effect if validation data is named.
@@ -304,6 +304,7 @@ class BatchSettings(TrainingSettings, TaskSettings):
     """Batches of texts of similar length, and how long and how fast to train."""
 
     title: ClassVar[str] = "Training"
+    batch_sizes: ClassVar[tuple[str, ...]] = ("batch_tokens",)
 
     batch_tokens: int = setting(
         4096, "Tokens of a batch, padding included (the mean where there are two sides)."

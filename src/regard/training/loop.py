@@ -285,10 +285,10 @@ class Trainer:
             if self._validation_is_due():
                 with self._steps_kept():
                     self._validate()
-            if options.patience and p.stale >= options.patience:
-                stopped = "no improvement"
-            elif self.duration.is_over(p):
+            if self.duration.is_over(p):
                 stopped = "finished"
+            elif options.patience and p.stale >= options.patience and p.validated >= options.least_steps:
+                stopped = "no improvement"
         if stopped or p.step % options.save_every == 0:
             self.folder.save(self.state, self.processes)
         return stopped

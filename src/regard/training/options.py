@@ -28,6 +28,8 @@ class TrainingOptions(TrainingSettings):
     'cosine'
     """
 
+    # Exact, unlike in the settings of a task, because the loop has no default length.
+    least_steps: int = 0
     betas: tuple[float, float] = (0.9, 0.98)  # of AdamW
 
     def __post_init__(self):
@@ -46,7 +48,7 @@ class TrainingOptions(TrainingSettings):
             raise DtypeError("compile", f"expected True or False, got {self.compile!r}")
 
     def _take_whole_numbers(self) -> None:
-        least = {"warmup": 0, "validate_every": 0, "patience": 0, "seed": 0}
+        least = {"warmup": 0, "validate_every": 0, "patience": 0, "least_steps": 0, "seed": 0}
         for name in ("steps", "accumulate", "save_every", "keep", *least):
             value = getattr(self, name)
             if name != "steps" or value is not None:

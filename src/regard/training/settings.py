@@ -7,10 +7,14 @@ from typing import Any, ClassVar
 
 from regard.settings import Settings, setting
 
-__all__ = ["DURATIONS", "TrainingSettings", "without_durations"]
+__all__ = ["DURATIONS", "LEAST_STEPS", "TrainingSettings", "without_durations"]
 
 # The settings that say how long to train. A run has one of them.
 DURATIONS = ("steps", "epochs", "minutes")
+# The help of the setting, whose default differs between tasks.
+LEAST_STEPS = (
+    "Updates before which patience stops no run, and that small data is trained for by default; 0 for none."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +25,8 @@ class TrainingSettings(Settings):
     """
 
     title: ClassVar[str] = "Training"
+    # The settings that say how large a batch is at most, which are lowered for few data if none of them is given.
+    batch_sizes: ClassVar[tuple[str, ...]] = ()
 
     steps: int | None = setting(None, "Number of updates. Give this, epochs or minutes.")
     epochs: float | None = setting(None, "Passes over the data.")
@@ -41,6 +47,7 @@ class TrainingSettings(Settings):
     compile: bool = setting(False, "Compile the model with torch.compile.")
     validate_every: int = setting(0, "Steps between validations, 0 for one after each epoch.")
     patience: int = setting(0, "Validations without improvement after which training stops, 0 for never.")
+    least_steps: int = setting(500, LEAST_STEPS)
     save_every: int = setting(500, "Steps between checkpoints.")
     keep: int = setting(2, "Checkpoints to keep.")
     seed: int = setting(0, "Seed of all random numbers.")

@@ -50,6 +50,7 @@ FROM_SCRATCH: dict[str, Any] = {"epochs": 8.0, "warmup": 200, "learning_rate": 2
 # The settings that are used to train all of a pretrained encoder.
 FINE_TUNING: dict[str, Any] = {
     "epochs": 3.0,
+    "least_steps": 300,
     "warmup": 100,
     "learning_rate": 2e-4,
     "schedule": "linear",

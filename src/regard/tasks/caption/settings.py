@@ -17,7 +17,7 @@ from regard.tasks.settings import (
     TokenSettings,
     changed,
 )
-from regard.training.settings import without_durations
+from regard.training.settings import LEAST_STEPS, without_durations
 
 __all__ = ["DEFAULTS", "FOR_SCENES", "LANGUAGES", "CaptionEvaluationSettings", "CaptionSettings"]
 
@@ -182,6 +182,7 @@ class CaptionSettings(BatchSettings, _CaptionNetwork, _CaptionTokens, SceneSetti
 
     batch_tokens: int = setting(500, "Tokens of the captions of a batch, padding included.")
     label_smoothing: float = setting(0.0, "Probability that is spread evenly over all tokens.")
+    least_steps: int = setting(1500, LEAST_STEPS)
     validate_pictures: int = setting(300, "Pictures that are captioned to validate.")
 
     def __post_init__(self):

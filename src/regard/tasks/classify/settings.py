@@ -59,6 +59,7 @@ BY_SIZE: tuple[tuple[float, dict[str, Any]], ...] = (
 # Values for a pretrained encoder, which a high learning rate would destroy.
 FINE_TUNING: dict[str, Any] = {
     "epochs": 2.0,
+    "least_steps": 300,
     "learning_rate": 5e-5,
     "schedule": "linear",
     "warmup": 200,
@@ -135,6 +136,7 @@ class ClassificationSettings(BatchSettings, _ClassifierNetwork, _Vocabulary, _La
     """
 
     title: ClassVar[str] = "Training"
+    batch_sizes: ClassVar[tuple[str, ...]] = ("batch_tokens", "batch_texts")
 
     batch_tokens: int = setting(16_384, "Tokens of a batch at most, padding included.")
     batch_texts: int = setting(64, "Texts of a batch at most.")

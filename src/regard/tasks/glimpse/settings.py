@@ -114,6 +114,7 @@ class GlimpseSettings(TrainingSettings, _Network, _Pictures):
     """
 
     title: ClassVar[str] = "Training"
+    batch_sizes: ClassVar[tuple[str, ...]] = ("batch_size",)
 
     batch_size: int = setting(256, "Pictures of a batch.")
     samples: int = setting(4, "Paths of glimpses at each picture of a batch.")

@@ -100,6 +100,7 @@ class _ImageTraining(TrainingSettings, TaskSettings):
     """Batches of pictures, and how long and how fast to train."""
 
     title: ClassVar[str] = "Training"
+    batch_sizes: ClassVar[tuple[str, ...]] = ("batch_size",)
 
     batch_size: int = setting(128, "Pictures of a batch.")
     label_smoothing: float = setting(0.1, "Probability that is spread evenly over all classes.")
