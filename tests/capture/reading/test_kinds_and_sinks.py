@@ -245,18 +245,6 @@ def test_attention_over_pooled_keys_is_self_attention(way):
     assert (seen[0].kind, tuple(seen[0].map.shape)) == ("self", (B, H, N, N // 2))
 
 
-@pytest.mark.parametrize("pool", ["mean", "max"])
-def test_attention_of_pooled_queries_is_self_attention(pool):
-    made = {"mean": F.avg_pool1d, "max": F.max_pool1d}[pool]
-    query = torch.cat(
-        [X[:, :1], made(X[:, 1:].mT, 2, 2, ceil_mode=True).mT], 1
-    )  # Funnel keeps its first token
-    attend = nn.MultiheadAttention(H * D, H, batch_first=True)
-    with torch.no_grad(), regard.capture(attend) as seen:
-        attend(query, X, X)
-    assert seen[0].kind == "self"
-
-
 def test_attention_over_another_sequence_is_cross_attention():
     attend = nn.MultiheadAttention(H * D, H, batch_first=True)
     other = torch.randn(B, 3, H * D, generator=torch.Generator().manual_seed(5))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -48,29 +47,38 @@ _FOREIGN = (
 )
 
 
-def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool | None:
+def is_cross(
+    module: nn.Module,
+    name: str,
+    arguments: Mapping[str, Any],
+    around: Iterable[tuple[nn.Module, Mapping[str, Any]]] = (),
+) -> bool | None:
     """Return whether an attention has keys of another sequence, or None if that is unknown.
 
-    The arguments count more than the name. The same sequence as query and key is self-attention under any name.
+    The arguments count more than the name, and the numbers in them do not count. The same sequence as query and key
+    is self-attention under any name. Two tensors may be made of one sequence, which the modules ``around`` the
+    attention show by their own arguments, innermost first.
 
     >>> import torch
     >>> attend, x, y = nn.MultiheadAttention(4, 2), torch.ones(5, 1, 4), torch.zeros(7, 1, 4)
     >>> is_cross(attend, "layer", {"query": x, "key": x}), is_cross(attend, "layer", {"query": x, "key": y})
     (False, True)
+    >>> is_cross(attend, "layer", {"query": x, "key": y}, [(nn.Identity(), {"x": y})])
+    False
     """
     if attribute(module, "is_cross_attention") is True:
         return True
     query, key = arguments.get("query"), arguments.get("key")
-    if isinstance(query, Tensor) and isinstance(key, Tensor) and (_same(key, query) or _pooled(query, key)):
+    if isinstance(query, Tensor) and isinstance(key, Tensor) and _same(key, query):
         return False
     if _another(arguments):
         return True
-    said = _by_its_name(name, type(module).__name__)
-    if said is not None:
-        return said
+    by_name = _by_its_name(name, type(module).__name__)
+    if by_name is not None:
+        return by_name
     if isinstance(query, Tensor):
-        return key is not None
-    return False if _given_one_sequence(module, arguments) else None
+        return not _made_of_one_sequence(query, key, around) if isinstance(key, Tensor) else key is not None
+    return False if _is_given_one_sequence(module, arguments) else None
 
 
 def attribute(module: nn.Module, name: str) -> object:
@@ -89,15 +97,46 @@ def attribute(module: nn.Module, name: str) -> object:
     return None
 
 
-def _given_one_sequence(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
+def _made_of_one_sequence(
+    query: Tensor, key: Tensor, around: Iterable[tuple[nn.Module, Mapping[str, Any]]]
+) -> bool:
+    """Return whether the modules around an attention show that its query and key were made of one sequence.
+
+    A module decides if it was given a single sequence, and has or has not learned queries, or if only one of its
+    sequences has the sizes of query and key. A module that was given other sequences passes the question on.
+    """
+    sizes = query.shape[:-1]
+    for module, arguments in around:
+        given = sequences_in(arguments)
+        count = len(given) + sum(_holds_tokens(at, x) for at, x in arguments.items())
+        if given and count == 1 and not given.keys() & set(_FOREIGN):
+            return not _has_learned_queries(module)
+        if sizes == key.shape[:-1] and [x.shape[:-1] for x in given.values()].count(sizes) == 1:
+            return True
+        if _another(arguments):
+            return False
+    return False
+
+
+def _holds_tokens(name: str, x: Any) -> bool:
+    """Return whether an argument is a tensor of token ids."""
+    is_ids = isinstance(x, Tensor) and x.ndim > 1 and not (x.is_floating_point() or x.dtype == torch.bool)
+    return is_ids and not _names_no_sequence(name) and "type" not in name
+
+
+def _is_given_one_sequence(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
     """Return whether a module was given a single sequence and has no learned queries."""
     if "hidden_states" in arguments:
         return True
     given = list(sequences_in(arguments))
-    if len(given) != 1 or given[0] in _FOREIGN:
-        return False
-    own = (at for at, x in module._parameters.items() if x is not None and x.ndim > 1)
-    return all(_NO_QUERIES.search(at) for at in own)
+    return len(given) == 1 and given[0] not in _FOREIGN and not _has_learned_queries(module)
+
+
+def _has_learned_queries(module: nn.Module) -> bool:
+    """Return whether a parameter of a module, or an embedding that is a part of it, may be learned queries."""
+    own = [at for at, x in module._parameters.items() if x is not None and x.ndim > 1]
+    own += [at for at, part in module._modules.items() if isinstance(part, nn.Embedding)]
+    return not all(_NO_QUERIES.search(at) for at in own)
 
 
 def sequences_in(arguments: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -112,31 +151,6 @@ def sequences_in(arguments: Mapping[str, Any]) -> dict[str, Tensor]:
 @functools.lru_cache(maxsize=8192)
 def _names_no_sequence(name: str) -> bool:
     return _NO_SEQUENCE.search(name) is not None
-
-
-def _pooled(one: Tensor, other: Tensor) -> bool:
-    """Return whether one sequence may be pooled from the other.
-
-    A pooled vector lies between the smallest and the largest numbers of the vectors around its position.
-    """
-    differing = [
-        n for n, sizes in enumerate(zip(one.shape, other.shape, strict=False)) if sizes[0] != sizes[1]
-    ]
-    if is_wrapper(one) or is_wrapper(other) or one.ndim != other.ndim or len(differing) != 1 or one.ndim < 3:
-        return False
-    axis = differing[0]
-    short, long = sorted((one.detach(), other.detach()), key=lambda x: x.shape[axis])
-    count, ratio = short.shape[axis], long.shape[axis] / max(short.shape[axis], 1)
-    if axis == one.ndim - 1 or not short.numel() or short.dtype != long.dtype:
-        return False
-    reach = 1 + math.ceil(ratio)
-    for n in sorted({0, count // 2, count - 1}):
-        first, last = max(0, int(n * ratio) - reach), min(long.shape[axis], int((n + 1) * ratio) + reach)
-        near, vector = long.narrow(axis, first, last - first), short.select(axis, n)
-        slack = 1e-5 * near.abs().amax()
-        if bool(((vector < near.amin(axis) - slack) | (vector > near.amax(axis) + slack)).any()):
-            return False
-    return True
 
 
 @functools.lru_cache(maxsize=8192)
@@ -161,14 +175,30 @@ def _another(arguments: Mapping[str, Any]) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return whether two arguments are the same tensor or equal tensors."""
+    """Return whether two arguments are the same tensor, or one of them is a view of the other.
+
+    Two parts of a tensor side by side are not, since a model may join two sequences in one tensor.
+    """
     if one is other:
         return True
-    # Comparing distributed tensors may need communication with other processes.
-    if is_wrapper(one) or is_wrapper(other):
+    if not isinstance(one, Tensor) or not isinstance(other, Tensor) or is_wrapper(one) or is_wrapper(other):
         return False
-    both = isinstance(one, Tensor) and isinstance(other, Tensor)
-    return both and one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
+    if (
+        one.layout is not torch.strided
+        or other.layout is not torch.strided
+        or not one.numel() * other.numel()
+    ):
+        return False
+    if one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
+        return False
+    (start, end), (first, last) = _range(one), _range(other)
+    return (start <= first and last <= end) or (first <= start and end <= last)
+
+
+def _range(x: Tensor) -> tuple[int, int]:
+    """Return the first and the last place of a tensor in its storage."""
+    start = int(x.storage_offset())
+    return start, start + sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True))
 
 
 def kind_of(cross: bool | None, causal: bool, grows: bool, q: int, k: int) -> str:

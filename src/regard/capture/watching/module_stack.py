@@ -85,13 +85,14 @@ class ModuleStack:
 
     def is_cross(self, running: RunningModule) -> bool | None:
         """Whether an attention has the keys of another sequence. None where neither it nor its caller shows it."""
-        cross = is_cross(running.module, running.name, running.arguments)
-        if cross is not None:
+        depth = next(n for n, other in enumerate(self.modules) if other is running)
+        around = self.modules[depth - 1 :: -1] if depth else []
+        outer = ((x.module, x.arguments) for x in around)
+        cross = is_cross(running.module, running.name, running.arguments, outer)
+        if cross is not None or not around or not is_attention(around[0].module, around[0].name):
             return cross
-        around = self.around(running)
-        if around is None or not is_attention(around.module, around.name):
-            return None
-        return is_cross(around.module, around.name, around.arguments)
+        outer = ((x.module, x.arguments) for x in around[1:])
+        return is_cross(around[0].module, around[0].name, around[0].arguments, outer)
 
 
 def repeats_for_gradient() -> bool:
