@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import regard
+from regard.capture import Recording
 from regard.errors import ArgumentError, CaptureError
 from regard.maps import AttentionMap
 from regard.maps.image_windows import ImageWindows
@@ -190,6 +191,41 @@ def test_windows_of_swin_are_placed_in_the_picture(sides):
     own = AttentionMap(inner).weights()[windows, 0, 1 * 4 + 0].reshape(4, 4)
     assert torch.allclose(row.reshape(rows, columns)[2:6, 2:6], own, atol=1e-6)
     assert row.reshape(rows, columns)[2:6, 2:6].sum() > 0.99
+
+
+@pytest.mark.parametrize("kind", ["Swin", "Swinv2", "MaskFormerSwin"])
+@pytest.mark.parametrize("sides", [(20, 20), (20, 60)])
+def test_windows_larger_than_the_picture_are_cut_to_it(kind, sides, tmp_path):
+    """The model pads 5 x 5 and 5 x 15 patches to windows of 7, rolled by 3 in the second layer."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {"image_size": 56, "patch_size": 4, "embed_dim": 12, "depths": [2], "num_heads": [3]}
+    config = getattr(transformers, f"{kind}Config")(**sizes, window_size=7, attn_implementation="eager")
+    torch.manual_seed(11)
+    model = getattr(transformers, f"{kind}Backbone")(config).eval()
+    own, pixels = [], torch.randn(2, 3, *sides)
+    for name, module in model.named_modules():
+        if name.endswith("attention"):
+            module.register_forward_hook(lambda _module, _args, out: own.append(out[1]))
+    with torch.no_grad(), regard.capture(model) as seen:
+        model(pixels, output_attentions=True)
+    seen.save(tmp_path / "seen.safetensors")
+    loaded = Recording.load(tmp_path / "seen.safetensors")
+    rows, columns = (n // 4 for n in sides)
+    for shift, record, same, weights in zip((0, 3), seen, loaded, own, strict=True):
+        tokens = torch.full((7, 7 * (-(-columns // 7))), -1)
+        tokens[:rows, :columns] = torch.arange(rows * columns).view(rows, columns)
+        windows = tokens.roll((-shift, -shift), (0, 1)).unflatten(1, (-1, 7)).transpose(0, 1).flatten(1)
+        expected = torch.zeros(2, 3, rows * columns, rows * columns)
+        for at, window in enumerate(windows):
+            i, j = torch.meshgrid(window, window, indexing="ij")
+            inside = (i >= 0) & (j >= 0)
+            parts = weights.unflatten(0, (2, -1))[:, at][..., inside]
+            expected[:, :, i[inside], j[inside]] = parts
+        assert torch.allclose(record.map.weights(), expected, atol=1e-6)
+        assert torch.allclose(same.map.weights(), expected, atol=1e-6)
+        assert "attend to padding of the windows" in (record.note or "")
+        assert record.query_grid == (rows, columns)
+    assert "(2,3,25,25)" in repr(seen) or "(2,3,75,75)" in repr(seen)
 
 
 # ---- generate()

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from regard.errors import ArgumentError
+from regard.capture import Recording
+from regard.capture.joining.stitching import joined_source
+from regard.errors import ArgumentError, CaptureError
 from support.capture_cases import B, D, Q, encoder, seen_of
 
 
@@ -26,6 +28,28 @@ def test_rollout_and_flow_need_every_layer():
         ):
             ask()
     assert len(seen.entropy()) == 2  # a table may leave one out
+
+
+def test_a_record_that_cannot_be_made_leaves_the_others(monkeypatch, tmp_path):
+    def fails_in_layer_1(chain, *args):
+        if chain.layer == 1:
+            raise ZeroDivisionError("no such sizes")
+        return joined_source(chain, *args)
+
+    monkeypatch.setattr("regard.capture.joining.records.joined_source", fails_in_layer_1)
+    seen, _ = seen_of(encoder(3), torch.randn(B, Q, 2 * D))
+    with pytest.warns(
+        UserWarning, match=r"the map of layers\.1\.self_attn was not made, ZeroDivisionError: no such"
+    ):
+        assert len(seen) == 3
+    assert [record.dropped is None for record in seen] == [True, False, True]
+    assert "not made, ZeroDivisionError: no such sizes" in repr(seen)
+    with pytest.raises(CaptureError, match=r"layers\.1\.self_attn was not made"):
+        seen[1].map.weights()
+    seen.save(tmp_path / "seen.safetensors")
+    loaded = Recording.load(tmp_path / "seen.safetensors")
+    assert torch.equal(loaded[2].map.weights(), seen[2].map.weights())
+    assert loaded[1].dropped == seen[1].dropped
 
 
 def test_dropped_records_are_left_out_of_tables():

@@ -17,12 +17,13 @@ class ImageWindows:
 
     Its sizes are ``(b, h, rows * columns, rows * columns)``, with ``image = (rows, columns)``. The model padded the
     image below and to the right to whole windows, rolled it by ``shift`` tokens up and to the left, and split it into
-    square windows, row by row. Tokens of different windows have weight 0. The weights of padding are left out.
+    square windows, row by row. Tokens of different windows have weight 0. The weights of padding are left out, so
+    that rows of windows with padding may sum to less than 1. An image may be smaller than a window.
     """
 
     def __init__(self, source: Source, image: tuple[int, ...], side: int, shift: int):
         rows, columns = image
-        if side < 1 or rows < side or columns < side:
+        if min(side, rows, columns) < 1:
             raise ShapeError("image", f"{rows} x {columns} tokens cannot be cut into windows of {side}")
         windows = -(-rows // side) * -(-columns // side)
         inner = source.grid
@@ -32,6 +33,11 @@ class ImageWindows:
         self.windows = windows
         self.grid = Grid(inner.b // windows, inner.h, rows * columns, rows * columns)
         self.window, self.place = _places(rows, columns, side, shift)  # (rows * columns,) each
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether some windows hold padding."""
+        return self.windows * self.side**2 != self.grid.k
 
     def weights(self, tile: Tile) -> Tensor:
         """Return the weights of a part of the map, ``(b,h,q,k)`` with the sizes of the tile."""

@@ -31,11 +31,12 @@ from regard.maps.unrecorded import Unrecorded
 __all__ = ["LabelSources", "build"]
 
 # The number of stack frames from here up to the user's line, for warnings.
-_USER = 5
+_USER = 6
 _BEAMS = (
     "a beam search changed the order of its hypotheses, so that the steps do not make one map: "
     "use seen.follow(output), with output = model.generate(..., return_dict_in_generate=True)"
 )
+_PADDED = "rows that do not sum to 1 attend to padding of the windows as well, which is left out"
 _CHANGED = "changed after the softmax: these weights multiply the values"
 
 
@@ -114,14 +115,33 @@ def build(collector: Collector, naming: LabelSources, beams: Beams | None) -> li
     room = collector.budget.rest()
     for chain in collector.chains:
         for run in runs_of_calls(chain, collector.continued):
-            found.append((run[0].order, _record(collector, chain, run, naming, beams, room)))
+            found.append((run[0].order, _record_or_reason(collector, chain, run, naming, beams, room)))
         if not chain.calls and chain.refused is not None:
-            found.append((chain.refused.order, _nothing_kept(chain, chain.refused)))
+            why = f"dropped, {chain.dropped}: raise memory=..., or choose layers=... or heads=..."
+            found.append((chain.refused.order, _without_map(chain, chain.refused, why)))
     return [record for _, record in sorted(found, key=lambda pair: pair[0])]
 
 
-def _nothing_kept(chain: CallChain, kept: KeptCall) -> Record:
-    why = f"dropped, {chain.dropped}: raise memory=..., or choose layers=... or heads=..."
+def _record_or_reason(
+    collector: Collector,
+    chain: CallChain,
+    run: list[KeptCall],
+    naming: LabelSources,
+    beams: Beams | None,
+    room: MemoryBudget,
+) -> Record:
+    """Build the record of a run, or one that says why it has no map, so that the other records can be read."""
+    try:
+        return _record(collector, chain, run, naming, beams, room)
+    except Warning:  # warnings that the user made errors
+        raise
+    except Exception as error:
+        why = f"not made, {type(error).__name__}: {error}"
+        warnings.warn(f"not recorded: the map of {chain.name} was {why}", stacklevel=_USER - 1)
+        return _without_map(chain, run[0], why)
+
+
+def _without_map(chain: CallChain, kept: KeptCall, why: str) -> Record:
     q, k = kept.grid[2:]
     kind = kind_of(chain.cross, is_causal_mask(kept.mask, kept.grid), False, q, k - chain.sinks.total)
     source = Unrecorded(kept.grid, f"the map of {chain.name} was {why}")
@@ -159,17 +179,19 @@ def _record(
             source = _unrolled(chain, chain.sinks.as_in_model(source))
     about: dict[str, Any] = {"name": chain.name, "layer": chain.layer, "heads": chain.heads, "kind": kind}
     about["sinks"] = chain.sinks.columns(source.grid.k)
-    about["note"] = _note(run)
+    about["note"] = _note(run, source)
     record = Record(**about, map=AttentionMap(source), dropped=dropped)
     return naming.relabel(replace(record, **_axes(collector, chain, run, record, naming, follows)))
 
 
-def _note(run: list[KeptCall]) -> str | None:
-    """Return a note if the weights were changed after the softmax, or may have been."""
+def _note(run: list[KeptCall], source: Source) -> str | None:
+    """Return a note if the weights were changed after the softmax, or may have been, or if padding is left out."""
     doubts = [kept.doubt for kept in run if kept.doubt is not None]
     if doubts:
         return doubts[0].value
-    return _CHANGED if any(kept.changed for kept in run) else None
+    if any(kept.changed for kept in run):
+        return _CHANGED
+    return _PADDED if isinstance(source, ImageWindows) and source.is_padded else None
 
 
 def _is_causal(kept: KeptCall, sinks: int) -> bool:

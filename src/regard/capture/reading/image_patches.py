@@ -61,9 +61,11 @@ def image_windows_of(stack: Sequence[RunningModule], grid: Grid) -> WindowLayout
         sides = running.arguments.get("input_dimensions", held.get("input_dimensions"))
         if sides is None:
             continue
-        side, shift = int(side), int(shift)
-        rows, columns = (int(n) for n in sides)
+        try:
+            side, shift, (rows, columns) = int(side), int(shift), map(int, sides)
+        except (TypeError, ValueError):  # windows of another form
+            continue
         # The model pads the image to whole windows.
-        if grid.q == side * side and grid.b % (-(-rows // side) * -(-columns // side)) == 0:
+        if grid.q == side * side > 0 and grid.b % (-(-rows // side) * -(-columns // side)) == 0:
             return (rows, columns), side, shift
     return None
