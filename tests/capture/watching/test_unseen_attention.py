@@ -64,7 +64,25 @@ def online(x):
     return out / total
 
 
+@torch.library.custom_op("regard_tests::attend", mutates_args=())
+def custom_kernel(q: torch.Tensor) -> torch.Tensor:
+    return nn.functional.scaled_dot_product_attention(q, q, q)
+
+
+def graph(x):
+    """Attention over the edges of a graph, whose softmax is a sum over the edges of each node."""
+    to, source = torch.arange(Q).repeat(2), torch.cat([torch.arange(Q), (torch.arange(Q) + 1) % Q])
+    weights = (x[:, to] * x[:, source]).sum(-1).sigmoid()  # (b,edges)
+    sums = torch.zeros(B, Q).index_add(1, to, weights)
+    return torch.zeros_like(x).index_add(1, to, (weights / sums[:, to])[..., None] * x[:, source])
+
+
 WITHOUT_SOFTMAX = {
+    "custom operator": custom_kernel,
+    "graph": graph,
+    "scatter": lambda x: torch.zeros_like(x).scatter_add(1, torch.zeros_like(x, dtype=torch.long), x),
+    "into a given tensor": lambda x: [OUTPUT.copy_(custom_kernel(x)), None][1],
+    "mean": lambda x: x.mean(1, keepdim=True),
     "sigmoid": lambda x: torch.sigmoid(x @ x.mT) @ x,
     "relu": lambda x: torch.relu(x @ x.mT).square() @ x,
     "exp and sum": by_hand,
@@ -72,6 +90,9 @@ WITHOUT_SOFTMAX = {
     "online": online,
     "linear": lambda x: x.relu() @ (x.mT @ x),
 }
+
+
+OUTPUT = torch.zeros_like(X)
 
 
 @pytest.mark.parametrize("way", WITHOUT_SOFTMAX)
@@ -87,11 +108,12 @@ def test_attention_without_a_softmax_is_warned_of(way):
     assert seen.unseen == ["part"]
 
 
-def test_attention_without_a_softmax_alone_is_an_error():
+@pytest.mark.parametrize("way", ["exp and sum", "custom operator", "graph", "mean"])
+def test_attention_without_a_softmax_alone_is_an_error(way):
     with pytest.raises(
         CaptureError, match="there is 'SomeAttention', which is called attention but takes no"
     ):
-        seen_of(SomeAttention(by_hand), X)
+        seen_of(SomeAttention(WITHOUT_SOFTMAX[way]), X)
 
 
 class Squeeze(nn.Module):
@@ -113,12 +135,36 @@ class ScoresAttention(nn.Module):
 
 
 class OuterAttention(nn.Module):
+    """An attention with a record, in parts that are called attention."""
+
     def __init__(self):
         super().__init__()
-        self.scores_attn = ScoresAttention()
+        self.scores_attn, self.attn_shift = ScoresAttention(), SomeAttention(lambda x: x + 1)
+        self.attn_norm, self.attn_drop = nn.LayerNorm(M), SomeAttention(lambda x: x)
 
     def forward(self, x):
-        return self.scores_attn(x).softmax(-1) @ x
+        x = self.attn_drop(self.attn_norm(x))
+        return self.attn_shift(self.scores_attn(x).softmax(-1) @ x)
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = nn.Parameter(torch.ones(M))
+
+    def forward(self, x):
+        return x * self.factor
+
+
+class Layer(nn.Module):
+    """A layer with a norm and a scale that have the word in their names, and are not parts of the attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.attn, self.ls_attn, self.attn_norm1 = OuterAttention(), Scale(), nn.Sequential(nn.LayerNorm(M))
+
+    def forward(self, x):
+        return self.ls_attn(self.attn(self.attn_norm1(x)))
 
 
 class FailingAttention(nn.Module):
@@ -139,14 +185,26 @@ class Careful(nn.Module):
             return x
 
 
-@pytest.mark.parametrize("make", [Squeeze, OuterAttention, Careful, lambda: Mixer(by_hand)])
+@pytest.mark.parametrize("make", [OuterAttention, Layer, Careful, lambda: Mixer(by_hand)])
 def test_modules_without_weights_to_read_are_not_warned_of(make):
-    part = make()
-    if isinstance(part, Squeeze):
-        part = nn.ModuleDict({"channel_attn": part})
-        part.forward = lambda x: part["channel_attn"](x)
-    seen, _ = seen_of(Beside(part), X)  # a warning would be an error
+    seen, _ = seen_of(Beside(make()), X)  # a warning would be an error
     assert seen.unseen == []
+
+
+def test_a_gate_that_is_called_attention_is_warned_of():
+    part = nn.ModuleDict({"channel_attn": Squeeze()})
+    part.forward = lambda x: part["channel_attn"](x)
+    with pytest.warns(UserWarning, match=r"not recorded: 'part\.channel_attn', which is called attention"):
+        seen_of(Beside(part), X)
+
+
+def test_a_call_without_a_record_is_warned_of_although_an_earlier_call_has_one():
+    """As a model that computes its prompt with torch's function and its steps with a kernel of its own."""
+    ways = iter([lambda x: nn.functional.scaled_dot_product_attention(x, x, x), custom_kernel])
+    model = Beside(SomeAttention(lambda x: next(ways)(x)))
+    with pytest.warns(UserWarning, match=r"not recorded: '0\.part'"):
+        seen, _ = seen_of(nn.Sequential(model, model), X)
+    assert seen.unseen == ["0.part"]
 
 
 def test_a_recomputed_forward_pass_gives_no_warning():

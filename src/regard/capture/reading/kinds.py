@@ -19,6 +19,7 @@ __all__ = [
     "is_called_attention",
     "is_cross",
     "kind_of",
+    "may_be_whole_attention",
     "sequences_in",
 ]
 
@@ -28,7 +29,13 @@ _OTHER = re.compile(
 )
 _OWN = re.compile(r"self_?attn|self_?attention|^self$", re.IGNORECASE)
 _ATTENTION = re.compile(
-    r"attention|attn|attend(?!ance)|(?<![a-z])mhs?a(?![a-z])|(?-i:MHS?A(?![a-z]))", re.IGNORECASE
+    r"attention|attn|attend(?!ance)|(?<![a-z])mhs?a(?![a-z])|(?-i:MHS?A(?![a-z])|GAT(?:v\d|(?![a-z])))",
+    re.IGNORECASE,
+)
+# The last word of the name of a norm, a mask or another part beside an attention, such as attn_norm1.
+_HELPER = re.compile(
+    r"(?:norm|ln|drop|dropout|drop_?path|scale|mask|bias|pos|positions?|embeddings?|rotary|rope|mlp|ffn)_?\d*$",
+    re.IGNORECASE,
 )
 _OTHER_DUTY = re.compile(r"router|gate|gating|expert|moe|mlp|ffn|feed_?forward|classif|quanti", re.IGNORECASE)
 _NO_SEQUENCE = re.compile(
@@ -235,6 +242,21 @@ def is_called_attention(name: str, kind: str) -> bool:
     (True, False)
     """
     return _speaks(_ATTENTION, name, kind)
+
+
+def may_be_whole_attention(module: nn.Module, name: str) -> bool:
+    """Return whether a module with a word for attention in its name may be one, and not a norm or a mask beside one.
+
+    >>> class AttentionNorm(nn.Module): ...
+    >>> class FlashAttention(nn.Module): ...
+    >>> may_be_whole_attention(AttentionNorm(), "attn"), may_be_whole_attention(FlashAttention(), "attn")
+    (False, True)
+    """
+    kind = _class_name(module)
+    if _HELPER.search(kind) or _HELPER.search(name.rpartition(".")[2]):
+        return False
+    # A norm and the kernel of an attention have no matrix, and differ in the names of their classes.
+    return is_called_attention("", kind) or any(x.ndim > 1 for x in module.parameters())
 
 
 def has_another_duty(module: nn.Module, name: str) -> bool:

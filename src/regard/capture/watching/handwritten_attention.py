@@ -12,7 +12,7 @@ from torch._C._functorch import peek_interpreter_stack
 
 from regard.capture.reading.attention_calls import refuse_transforms, without_transforms
 from regard.capture.reading.axes_of_calls import context_of_softmax
-from regard.capture.reading.kinds import is_attention
+from regard.capture.reading.kinds import is_attention, may_be_whole_attention
 from regard.capture.reading.running_modules import RunningModule, heads_of
 from regard.capture.watching.call_log import CallLog
 from regard.capture.watching.followed_softmax import FollowedSoftmax
@@ -209,11 +209,12 @@ class HandwrittenAttention:
         self.weights.forget(running.calls + 1, kept)
 
     def check_unseen(self, running: RunningModule) -> None:
-        """Note a module that is called attention, computed products or exponentials, and took no softmax."""
-        computed = self.scores.latest > running.products or self.exponentials > running.exponentials
-        if not computed or self._log.noticed != running.noticed or repeats_for_gradient():
+        """Note a module that is called attention and in which no attention was noticed, whatever it computed."""
+        if self._log.noticed != running.noticed:
+            self._log.forget_parts(running)
             return
-        if is_attention(running.module, running.name):
+        module, name = running.module, running.name
+        if is_attention(module, name) and may_be_whole_attention(module, name) and not repeats_for_gradient():
             products = range(running.products + 1, self.scores.products + 1)
             self._log.note_attention_without_softmax(running, products)
 

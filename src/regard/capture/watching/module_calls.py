@@ -163,7 +163,7 @@ def _reported(
     kwargs: dict[str, Any],
 ) -> Any:
     """Run a module, and report its call and its end to sessions."""
-    result = None
+    result, failed = None, True
     try:
         # Without this, each shape that a session reads would pass through the function mode.
         with torch._C.DisableTorchFunction():
@@ -174,8 +174,9 @@ def _reported(
                 result = run(*args, **kwargs)
         else:
             result = run(*args, **kwargs)
+        failed = False
     finally:
         with torch._C.DisableTorchFunction():
             for session in sessions:
-                session.leave(module, result)
+                session.leave(module, result, failed=failed)
     return result

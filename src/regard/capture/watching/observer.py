@@ -26,8 +26,8 @@ class Observer(Protocol):
         """Note that the call of a module begins."""
         ...
 
-    def leave(self, module: nn.Module, result: object) -> None:
-        """Note that the call of a module has ended."""
+    def leave(self, module: nn.Module, result: object, *, failed: bool) -> None:
+        """Note that the call of a module has ended, or raised an error."""
         ...
 
     def call_sdpa(self, func: Any, args: tuple, kwargs: dict[str, Any], *, in_order: bool = False) -> Any:

@@ -90,14 +90,14 @@ class Session:
         counts += (self.handwritten.exponentials, self.log.noticed)
         self.stack.modules.append(RunningModule(module, self.names[module], args, kwargs, *counts))
 
-    def leave(self, module: nn.Module, result: object) -> None:
-        """Note that a module returned, or raised an error, in which case its result is None."""
+    def leave(self, module: nn.Module, result: object, *, failed: bool) -> None:
+        """Note that a module returned, or raised an error."""
         running = self.stack.pop(module) if self.stack.is_in_its_thread else None
         if running is None:
             return
         collector = self.collector
         collector.patches = patch_grids_after(module, result, collector.patches)
-        if result is not None:
+        if not failed:
             self.handwritten.check_unseen(running)
             self.log.key_blocks.module_ended(running, self.handwritten.exponentials)
         attended = len(collector.new_calls) > running.first
