@@ -107,6 +107,11 @@ def unseen_warning(unseen: UnseenAttention) -> str:
         )
     if unseen.without_softmax:
         reasons.append(_without_softmax(unseen))
+    if unseen.others:
+        kinds = (f"{len(names)} of {kind} ({_listed(names[:1])})" for kind, names in unseen.others.items())
+        reasons.append(
+            f"softmaxes that multiply no values, as those of a router or a classifier, in {', '.join(kinds)}"
+        )
     if unseen.functions:
         reasons.append(
             f"a call of F.scaled_dot_product_attention in {_listed(sorted(unseen.functions))}, "
@@ -189,11 +194,12 @@ def _reason(model: nn.Module, session: Session) -> str:
     implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
     if implementation in _UNSEEN:
         return f"{implementation} cannot be watched: load the model with attn_implementation='sdpa'"
-    if unseen.softmaxes:
-        shapes = ", ".join(f"{name!r} {axes(shape)}" for name, shape in unseen.softmaxes.items())
+    if unseen.all_softmaxes:
+        taken = {softmax.name: softmax.shape for softmax in unseen.all_softmaxes.values()}
+        shapes = ", ".join(f"{name!r} {axes(shape)}" for name, shape in taken.items())
         return (
             f"but there is a softmax in {shapes}: "
-            f"if that is attention, use capture(model, modules={list(unseen.softmaxes)})"
+            f"if that is attention, use capture(model, modules={list(taken)})"
         )
     if unseen.without_softmax:
         return f"but there is {_without_softmax(unseen)}"

@@ -375,3 +375,77 @@ def test_a_softmax_that_was_not_recorded_is_named():
         seen, _ = seen_of(Both(), *qkv())
     assert (len(seen), seen.unseen) == (1, ["mixer"])
     assert seen_of(Both(), *qkv(), options={"modules": "mixer"})[0].unseen == []
+
+
+# ---- softmaxes beside the attention
+
+
+class Gated(nn.Module):
+    """A gated sum of two softmaxes, one of them of positions, as in ConViT."""
+
+    def __init__(self):
+        super().__init__()
+        self.positions = nn.Parameter(torch.randn(Q, Q))
+
+    def forward(self, x, content=None):
+        content = torch.zeros(()) if content is None else content
+        gate, places = torch.sigmoid(content), self.positions.expand(len(x), -1, -1).softmax(-1)
+        return ((1 - gate) * (x @ x.mT).softmax(-1) + gate * places) @ x
+
+
+class GatedAttention(Gated):
+    pass
+
+
+@pytest.mark.parametrize("layers", [None, [0]])
+def test_a_gated_sum_of_two_softmaxes_is_recorded_without_a_warning(layers):
+    model = nn.Sequential(GatedAttention(), GatedAttention())
+    seen, _ = seen_of(model, X, options={"layers": layers})  # a warning would be an error
+    expected = 0.5 * (X @ X.mT).softmax(-1) + 0.5 * model[0].positions.softmax(-1)
+    assert torch.allclose(seen[0].map.weights()[:, 0], expected, atol=1e-5)
+    assert seen.unseen == []
+
+
+class RoutedAttention(nn.Module):
+    """Attention whose module takes another softmax, which multiplies no values."""
+
+    def __init__(self, beside):
+        super().__init__()
+        self.beside, self.router = beside, nn.Linear(M, 4)
+
+    def forward(self, x):
+        return (x @ x.mT).softmax(-1) @ x + self.beside(self.router(x)).sum(-1, keepdim=True)
+
+
+BESIDE = {
+    "router": lambda logits: logits.softmax(-1).topk(2).values * 3,
+    "classifier": lambda logits: logits.mean(1, keepdim=True).softmax(-1),
+    "gumbel": lambda logits: nn.functional.gumbel_softmax(logits, hard=True),
+}
+
+
+@pytest.mark.parametrize("way", BESIDE)
+def test_softmaxes_of_other_kinds_are_named_once_by_their_class(way):
+    model = nn.Sequential(*(RoutedAttention(BESIDE[way]) for _ in range(5)))
+    words = r"^not recorded: softmaxes that multiply no values, .* in 5 of RoutedAttention \('0'\)$"
+    with pytest.warns(UserWarning, match=words) as caught:
+        seen, _ = seen_of(model, X)
+    assert (len(caught), len(seen), seen.unseen) == (1, 5, [])
+
+
+def test_a_second_attention_in_a_module_is_not_taken_for_a_router():
+    """Its softmax has the size of the keys, or multiplies values."""
+
+    class AdditiveAttention(RoutedAttention):
+        def forward(self, x):
+            additive = (x[:, :, None] + x[:, None]).tanh().sum(-1).softmax(-1)
+            return super().forward(x) + additive @ x
+
+    class PooledAttention(RoutedAttention):
+        def forward(self, x):
+            return super().forward(x) + self.router(x).mT.softmax(-2).mT @ x[:, :4]
+
+    for model in (AdditiveAttention(torch.sin), PooledAttention(torch.sin)):
+        with pytest.warns(UserWarning, match=f"not recorded: a softmax in {type(model).__name__!r}; if that"):
+            seen, _ = seen_of(model, X)
+        assert seen.unseen == [type(model).__name__]

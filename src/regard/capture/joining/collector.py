@@ -103,7 +103,7 @@ class Collector:
             torch._C._set_grad_enabled(False)  # until the end of this block
             heads, keys = call.grid.h, call.grid.k
             sinks = Sinks.of(call.sinks or learned_sink_keys(running.module, call), call.grid.k)
-            call, reading = self._read(sinks.in_front(call), cross)
+            call, reading = self._read(sinks.in_front(call), cross, stack)
             key = (running.name, again)
             chain = self._open.get(key)
             if chain is not None and chain.sinks == sinks:
@@ -136,7 +136,9 @@ class Collector:
             self.layers_from_end.add(from_end)
         return layer in self.layers or from_end in self.layers
 
-    def _read(self, call: AttentionCall, cross: bool | None) -> tuple[AttentionCall, MaskReading]:
+    def _read(
+        self, call: AttentionCall, cross: bool | None, stack: Sequence[RunningModule]
+    ) -> tuple[AttentionCall, MaskReading]:
         """Return the call without repeated heads and unused keys, and the reading of its mask."""
         if call.k is not None and (distinct := selection.distinct_heads(call.k)) is not call.k:
             call = replace(call, k=distinct)
@@ -145,7 +147,7 @@ class Collector:
         else:
             reading = self._reader.read(call.attn_mask, call.causal, call.grid)
             unused = reading.seen is not None and reading.seen < call.grid.k
-            if unused and cross is False and reading.seen is not None:
+            if unused and cross is False and reading.seen is not None and _may_be_cache(call, reading, stack):
                 # A static cache has free places behind its keys.
                 call = selection.first_keys(call, reading.seen)
                 reading = self._reader.read(call.attn_mask, call.causal, call.grid)
@@ -223,6 +225,14 @@ class Collector:
             recorded.chain.sinks = sinks = Sinks.of(tuple(keys), recorded.keys)
             order = sinks.order(recorded.kept.grid.k)
             recorded.kept.weights = recorded.kept.weights[..., order]
+
+
+def _may_be_cache(call: AttentionCall, reading: MaskReading, stack: Sequence[RunningModule]) -> bool:
+    """Return whether hidden keys at the end may be free places of a cache, and not the padding of a block.
+
+    The queries of a prompt see one key more each, unless the model sees its whole prompt at once.
+    """
+    return call.grid.q == 1 or not reading.all_see_last or cache_given(reversed(stack)) is not None
 
 
 def _unwatched(call: AttentionCall) -> AbstractContextManager[object]:

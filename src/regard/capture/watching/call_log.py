@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from regard.capture.joining.call_chains import RecordedCall
 from regard.capture.joining.collector import Collector
 from regard.capture.reading.attention_calls import AttentionCall
-from regard.capture.reading.kinds import is_attention
+from regard.capture.reading.kinds import has_another_duty, is_attention
 from regard.capture.reading.running_modules import RunningModule
 from regard.capture.watching.key_blocks import KeyBlocks
 from regard.capture.watching.module_stack import ModuleStack
-from regard.capture.watching.unseen_attention import UnseenAttention, WithoutSoftmax
+from regard.capture.watching.unseen_attention import UnrecordedSoftmax, UnseenAttention, WithoutSoftmax
 
 __all__ = ["CallLog"]
 
@@ -49,10 +51,28 @@ class CallLog:
         self.noticed += 1
         self.unseen.functions.add(self._stack.innermost.name)
 
-    def note_softmax(self, running: RunningModule, shape: tuple[int, ...]) -> None:
-        """Note a softmax that may be attention and is not recorded."""
+    def note_softmax(self, running: RunningModule, shape: tuple[int, ...], axis: int) -> UnrecordedSoftmax:
+        """Return a softmax over an axis that may be attention and is not recorded, to be followed and then listed."""
         self.noticed += 1
-        self.unseen.softmaxes[running.name] = shape
+        of_other_part = has_another_duty(running.module, running.name)
+        return UnrecordedSoftmax(
+            running.name, type(running.module).__name__, shape, shape[axis], of_other_part
+        )
+
+    def module_ended(self, running: RunningModule, softmaxes: Iterable[UnrecordedSoftmax]) -> None:
+        """Note the records of a module that has ended, for the softmaxes that it took beside them."""
+        kept = self.collector.new_calls[running.first :]
+        for softmax in softmaxes:
+            if softmax.name == running.name:
+                softmax.sizes_beside = {n for call in kept for n in call.grid[2:]}
+                # The user asked for other layers.
+                softmax.is_unwanted = not kept and self.collector.calls > running.calls
+
+    def list_softmaxes(self, softmaxes: Iterable[UnrecordedSoftmax]) -> None:
+        """List softmaxes that are in no record, now that it is known what the model did with them."""
+        for softmax in softmaxes:
+            if not softmax.is_in_record and not softmax.is_unwanted:
+                self.unseen.all_softmaxes.setdefault((softmax.name, softmax.is_other), softmax)
 
     def forget_parts(self, running: RunningModule) -> None:
         """Remove the notes on parts of an attention whose own call was recorded, since they belong to this record."""

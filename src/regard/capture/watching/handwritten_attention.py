@@ -18,7 +18,7 @@ from regard.capture.watching.call_log import CallLog
 from regard.capture.watching.followed_softmax import FollowedSoftmax
 from regard.capture.watching.module_outputs import attributes_of, storages_in
 from regard.capture.watching.module_stack import ModuleStack, repeats_for_gradient
-from regard.capture.watching.operators import EXPONENTIALS
+from regard.capture.watching.operators import EXPONENTIALS, has_storage
 from regard.capture.watching.score_tracing import ScoreTracer
 from regard.capture.watching.shortcuts import is_plain, tensors_in
 from regard.capture.watching.softmax_calls import product_behind_softmax, read_softmax
@@ -171,7 +171,13 @@ class HandwrittenAttention:
         shape = tuple(args[0].shape)
         of_product = product is not None and not product.of_parameter
         learned = product is not None and product.of_parameter and self._stack.attends(running)
-        if not is_attention and not learned and not self._is_recorded(running, of_product, shape):
+        if not is_attention and not learned and not self._is_recorded(running, of_product):
+            if of_product or self._stack.attends(running):
+                noted = self._log.note_softmax(running, shape, args[1])
+                if has_storage(result):
+                    self.weights.beside.begin(noted, result, self._stack.innermost)
+                else:
+                    self._log.list_softmaxes([noted])
             return
         context = context_of_softmax(running, modules, self._stack.choices, self.in_multi_head_forward)
         call = read_softmax(self.scores, args, weights, context)
@@ -183,16 +189,9 @@ class HandwrittenAttention:
             followed = FollowedSoftmax(recorded, call, number, learned_keys=learned)
             self.weights.begin(followed, result, args[1])
 
-    def _is_recorded(self, running: RunningModule, of_product: bool, shape: tuple[int, ...]) -> bool:
-        """Whether a softmax is recorded. One that may be attention and is not recorded is noted."""
-        if self._stack.has_chosen_module():
-            return True
-        attends = self._stack.attends(running)
-        if of_product and attends:
-            return True
-        if of_product or attends:
-            self._log.note_softmax(running, shape)
-        return False
+    def _is_recorded(self, running: RunningModule, of_product: bool) -> bool:
+        """Whether a softmax is recorded."""
+        return self._stack.has_chosen_module() or (of_product and self._stack.attends(running))
 
     # ---- the ends of modules
 
@@ -205,6 +204,10 @@ class HandwrittenAttention:
         kept = storages_in(result)
         if self.weights.follows:
             kept |= storages_in(attributes_of(running.module))
+        if self.weights.beside:
+            around = self._stack.modules[-1] if self._stack.modules else None
+            self._log.module_ended(running, self.weights.beside.softmaxes)
+            self._log.list_softmaxes(self.weights.beside.end(running, kept, around))
         self.scores.forget(running.products + 1, () if attended else kept)
         self.weights.forget(running.calls + 1, kept)
 
@@ -220,5 +223,6 @@ class HandwrittenAttention:
 
     def forget(self) -> None:
         """Release all scores and weights."""
+        self._log.list_softmaxes(self.weights.beside.clear())
         self.scores.forget()
         self.weights.forget()

@@ -24,6 +24,7 @@ from regard.capture.reading.fast_replace import replace
 from regard.capture.watching.choices import Choices
 from regard.capture.watching.followed_softmax import DerivedWeights, FollowedSoftmax
 from regard.capture.watching.operators import PRODUCTS, has_storage, is_mutable
+from regard.capture.watching.unseen_attention import SoftmaxesBeside
 from regard.capture.watching.used_weights import UsedWeights, is_recorded_form
 from regard.capture.watching.weight_indices import storage_of
 from regard.capture.watching.weight_operations import (
@@ -52,6 +53,7 @@ class WeightTracer:
         self._parameters, self._collector = parameters, collector
         self._weights: dict[int, DerivedWeights] = {}  # by the address of their storage
         self.used = UsedWeights()
+        self.beside = SoftmaxesBeside()
         self._noise: dict[int, Tensor] = {}  # random masks of dropout, by the address of their storage
         # Copies of changed weights of which pieces were multiplied, by the id of their softmax.
         self._cut: dict[int, DerivedWeights] = {}
@@ -62,11 +64,13 @@ class WeightTracer:
     @property
     def follows(self) -> bool:
         """Whether there are weights that have not met their values, or that the model uses again."""
-        return bool(self._weights)
+        return bool(self._weights or self.beside)
 
     def is_in_storage(self, storage: int) -> bool:
         """Whether weights, or the noise of their dropout, stand in a storage."""
-        return storage in self._weights or storage in self._noise or storage in self.used.tensors
+        if storage in self._weights or storage in self._noise or storage in self.used.tensors:
+            return True
+        return storage in self.beside.tensors
 
     def has_own_axes(self, tensors: Collection[Tensor]) -> bool:
         """Whether all weights among some tensors have the axes of their softmax."""
@@ -182,6 +186,8 @@ class WeightTracer:
         first = result[0] if isinstance(result, tuple | list) and result else result
         if not isinstance(first, Tensor):
             return None
+        if self.beside:
+            self.beside.note_operation(func, _tensors_in(args), first, self._weights, self._parameters)
         if self.used.tensors:
             for used in self.used.among(_tensors_in(args)):
                 self._weights.setdefault(storage_of(used.tensor), used)
