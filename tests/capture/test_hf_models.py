@@ -228,6 +228,34 @@ def test_windows_larger_than_the_picture_are_cut_to_it(kind, sides, tmp_path):
     assert "(2,3,25,25)" in repr(seen) or "(2,3,75,75)" in repr(seen)
 
 
+@pytest.mark.parametrize(("tokens", "left_out"), [(3, 0), (1, 5)])
+@pytest.mark.filterwarnings("ignore:the axes of the scores")
+def test_padding_of_the_blocks_of_pegasus_x_is_kept_or_noted(tokens, left_out):
+    """The second layer pads 10 tokens to 3 blocks of 6, with 3 hidden keys at the start and 5 at the end."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {
+        "d_model": 24,
+        "encoder_layers": 2,
+        "decoder_layers": 1,
+        "encoder_ffn_dim": 20,
+        "decoder_ffn_dim": 20,
+    }
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "num_global_tokens": tokens}
+    config = transformers.PegasusXConfig(
+        vocab_size=50, block_size=6, stagger_local_blocks=True, **sizes, **heads
+    )
+    torch.manual_seed(11)
+    model, given = transformers.PegasusXModel(config).eval(), torch.arange(50).reshape(5, 10)
+    with torch.no_grad(), regard.capture(model, layers=[1]) as seen:
+        out = model(given, decoder_input_ids=given[:, :5], output_attentions=True)
+    weights, own = seen[0].map.weights(), out.encoder_attentions[1]["global"]  # (b,h,tokens,tokens + 18)
+    assert torch.allclose(weights, own[..., : own.shape[-1] - left_out], atol=1e-6)
+    assert weights.shape[-1] == own.shape[-1] - left_out
+    assert bool((own[..., tokens : tokens + 3] == 0).all() and (own[..., -5:] == 0).all())
+    noted = f"without the last {left_out} keys, which no query may attend to" if left_out else None
+    assert seen[0].note == noted
+
+
 # ---- generate()
 
 

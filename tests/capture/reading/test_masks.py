@@ -97,7 +97,7 @@ def test_biases_are_separated_from_masks():
         assert torch.equal(
             dense_bias(reading.bias, GRID, torch.device("cpu"))[0][:, kept], position[0][:, kept]
         )
-    assert reader.read(torch.zeros(5, 5), False, GRID) == (None, None, None, None, False)
+    assert reader.read(torch.zeros(5, 5), False, GRID) == (None, None, None, None, False, False)
 
 
 def test_a_mask_shared_by_layers_is_read_once():

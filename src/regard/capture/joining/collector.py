@@ -123,7 +123,10 @@ class Collector:
                 self._open[key] = chain
             if call.grid.q > 1 and (cache := cache_given(reversed(stack))) is not None:
                 chain.cache = weakref.ref(cache)
-            return self._keep(chain, call, reading, how, keys)
+            recorded = self._keep(chain, call, reading, how, keys)
+            if recorded is not None and keys > call.grid.k and cache_given(reversed(stack)) is None:
+                recorded.kept.left_out = keys - call.grid.k
+            return recorded
 
     def _wanted(self, name: str, layer: int | None) -> bool:
         """Return whether to keep the calls of a layer, and note that the layer was seen."""
@@ -232,7 +235,7 @@ def _may_be_cache(call: AttentionCall, reading: MaskReading, stack: Sequence[Run
 
     The queries of a prompt see one key more each, unless the model sees its whole prompt at once.
     """
-    return call.grid.q == 1 or not reading.all_see_last or cache_given(reversed(stack)) is not None
+    return call.grid.q == 1 or reading.grows or cache_given(reversed(stack)) is not None
 
 
 def _unwatched(call: AttentionCall) -> AbstractContextManager[object]:

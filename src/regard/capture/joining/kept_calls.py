@@ -42,6 +42,8 @@ class KeptCall:
     added: tuple[int, int] = (0, 0)
     # A copy of these keys, if a beam search has reordered the chain.
     new: Tensor | None = None
+    # The number of hidden keys at the end that were left out, where no cache shows that they are free places.
+    left_out: int = 0
     # The number of queries that were removed again as rejected drafts.
     rejected: int = 0
     # Whether its keys continue those of the call before.

@@ -191,6 +191,8 @@ def _note(run: list[KeptCall], source: Source) -> str | None:
         return doubts[0].value
     if any(kept.changed for kept in run):
         return _CHANGED
+    if len(run) == 1 and run[0].left_out:
+        return f"without the last {run[0].left_out} keys, which no query may attend to"
     return _PADDED if isinstance(source, ImageWindows) and source.is_padded else None
 
 

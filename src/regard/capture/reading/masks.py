@@ -33,8 +33,8 @@ class MaskReading(NamedTuple):
     even: Tensor | None = None
     # The number of keys up to the last one that any query may see.
     seen: int | None = None
-    # Whether every query may see the last of these keys.
-    all_see_last: bool = False
+    # Whether the last of these keys is hidden from some queries only, as in a prompt.
+    grows: bool = False
     # Whether no query sees a later key. Fully masked rows do not count.
     causal: bool = False
 
@@ -134,8 +134,9 @@ def _read(mask: Tensor, causal: bool, grid: Grid) -> MaskReading:
     if hidden is not None and bool(hidden.any()):
         even = keep.sum(dim=-1).log().masked_fill(~hidden, float("nan"))  # (b or 1,h or 1,q)
         only_past = keep.shape[2] > 1 and not bool((meant & _ahead(grid, mask.device)).any())
-    all_see_last = bool(seen) and bool(meant[..., seen - 1].all())
-    return MaskReading(recognise(keep, grid), bias, even, seen, all_see_last, only_past)
+    last = meant[..., seen - 1] if seen else meant[..., :0]  # (b or 1,h or 1,q or 1)
+    grows = bool((last != last[:, :, :1]).any())
+    return MaskReading(recognise(keep, grid), bias, even, seen, grows, only_past)
 
 
 def _is_plainly_causal(mask: Tensor, grid: Grid) -> bool:
