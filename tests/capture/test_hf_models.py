@@ -387,12 +387,30 @@ def test_two_generations_are_two_records():
     assert [record.map.shape[2:] for record in seen] == [(N + 2, N + 2), (M + 2, M + 2)]
 
 
-def test_without_a_cache_each_step_is_a_record_of_its_own():
+@pytest.mark.parametrize("how", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "t5", "bart"])
+def test_steps_without_a_cache_are_joined_into_one_map(name, how):
+    seen, output, inputs = generated(name, how, use_cache=False)
+    expected, real = full_weights(name, inputs, output.sequences)
+    for kind, layers in expected.items():
+        for record, weights in zip(seen.by(kind=kind), layers, strict=True):
+            difference = (record.map.weights() - weights).abs()
+            difference = difference if real is None else difference * real[:, None, :, None]
+            assert difference.max() < 1e-6
+    assert len(seen.by(kind="self")) == (0 if "cross" not in expected else len(expected["cross"]))
+
+
+def test_passes_on_other_texts_are_records_of_their_own():
+    """The second text has one token more, and another token at one place."""
     model = make("gpt2", "sdpa")
-    model.generation_config.pad_token_id = model.generation_config.eos_token_id = 0
-    with torch.no_grad(), regard.capture(model, layers=1) as seen:
-        model.generate(ids(N), max_new_tokens=3, min_new_tokens=3, use_cache=False)
-    assert [record.map.shape[2] for record in seen] == [N, N + 1, N + 2]
+    longer = ids(N + 1)
+    for at in (0, N - 1):
+        other = longer[:, :N].clone()
+        other[:, at] += 1
+        with torch.no_grad(), regard.capture(model, layers=1) as seen:
+            model(other)
+            model(longer)
+        assert [record.map.shape[2] for record in seen] == [N, N + 1]
 
 
 def test_rows_past_the_budget_of_a_generation_are_dropped():

@@ -1,7 +1,9 @@
 """Records in a file, labels by hand, and the sequence that holds them."""
 
+import copy
 import gc
 import json
+import pickle
 import random
 import re
 import weakref
@@ -27,6 +29,7 @@ from regard.maps.record_files import load_records
 from regard.maps.sources import Stored
 from regard.maps.unrecorded import Unrecorded
 from regard.shapes import Grid
+from regard.viewer.payload import embedded
 
 B, H, Q, D = 2, 2, 5, 11
 
@@ -59,6 +62,57 @@ def test_the_file_holds_once_what_records_share(seen, tmp_path):
         names = list(file.keys())
     assert len([name for name in names if "bias" in name]) == 1
     assert len(names) == 3 * 3 + 1
+
+
+def test_records_and_maps_can_be_pickled_and_copied(seen, tmp_path):
+    """Processes and caches need it. Nothing of the model and its capture goes with the records."""
+    labelled = seen.label([list("abcde"), list("fghij")])
+    for back in (pickled(labelled), copy.deepcopy(labelled)):
+        assert [(r.name, r.layer, r.kind, r.query_tokens) for r in back] == [
+            (r.name, r.layer, r.kind, r.query_tokens) for r in labelled
+        ]
+        for one, other in zip(back, labelled, strict=True):
+            assert torch.equal(one.map.weights(), other.map.weights())
+    seen.save(tmp_path / "seen.safetensors")
+    assert len(pickle.dumps(seen)) < 1.5 * (tmp_path / "seen.safetensors").stat().st_size
+    one = pickled(seen[1])
+    assert (one.name, one.map.shape) == (seen[1].name, seen[1].map.shape)
+    with torch.multiprocessing.get_context("spawn").Pool(1) as pool:
+        sums = pool.apply(_row_sums, (seen,))
+    assert sums == [pytest.approx(1.0, abs=1e-5)] * len(seen)
+
+
+def pickled(x):
+    return pickle.loads(pickle.dumps(x))  # noqa: S301  # written by the test itself
+
+
+def _row_sums(records):
+    return [float(record.map.weights().sum(-1).mean()) for record in records]
+
+
+def test_a_map_of_a_callable_is_pickled_as_its_weights():
+    q = torch.randn(B, H, Q, D)
+    _, found = regard.attention(q, q, q, score=lambda q, k: (q @ k.mT).tanh(), return_map=True)
+    back = pickled(found)
+    assert torch.allclose(back.weights(), found.weights(), atol=1e-6)
+
+
+def test_rows_of_two_towers_are_named_by_their_tower(fonts):
+    """The towers of CLIP have layers of the same numbers, of two kinds or of one."""
+    names = [f"{tower}_model.encoder.layers.{n}.self_attn" for tower in ("text", "vision") for n in range(2)]
+    weights = AttentionMap.from_weights(torch.full((1, 1, 3, 3), 1 / 3))
+    for kinds in (["causal", "causal", "self", "self"], ["self"] * 4):
+        records = [
+            Record(name=name, layer=int(name.split(".")[3]), kind=kind, map=weights)
+            for name, kind in zip(names, kinds, strict=True)
+        ]
+        roles = [entry["role"] for entry in embedded(records).values["records"]]
+        assert roles == ["text_model", "text_model", "vision_model", "vision_model"]
+        titles = [ax.get_ylabel() for ax in regard.show(Recording(records)).axes]
+        assert titles[1].startswith("text_model, layer 1")
+        assert len(set(titles)) == 4
+        twice = embedded([*records[:2], *records[:2]]).values["records"]
+        assert [entry["role"] for entry in twice] == [None] * 4  # two inputs of one tower
 
 
 def test_every_field_of_a_record_is_saved_and_loaded(tmp_path):

@@ -1,6 +1,7 @@
 """Tests of the first view of a page, which head it opens on, and its hints."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -390,13 +391,16 @@ def saved_now(watched) -> bytes:
 def test_grids_of_encoder_and_decoder_say_so(opened, tmp_path):
     map = AttentionMap.from_weights(torch.ones(1, 1, 3, 3) / 3)
     names = [
-        ("encoder.layers.0.self_attn", "self"), ("model.decoder.layers.0.self_attn", "causal"),
+        ("model.encoder.layers.0.self_attn", "self"), ("model.decoder.layers.0.self_attn", "causal"),
         ("model.decoder.layers.0.encoder_attn", "cross"), ("blocks.7", "self"), ("blocks.8", "causal"),
     ]  # fmt: skip
-    records = [record(map, name, kind) for name, kind in names]
+    records = [
+        replace(record(map, name, kind), layer=layer)
+        for (name, kind), layer in zip(names, (0, 0, 0, 7, 8), strict=True)
+    ]
     roles = [entry["role"] for entry in embedded(records).values["records"]]
     assert roles == ["encoder", "decoder", "cross", "encoder", "decoder"]
-    assert [entry["role"] for entry in embedded(records[:2]).values["records"]] == [None, None]
+    assert [entry["role"] for entry in embedded(records[:2]).values["records"]] == ["encoder", "decoder"]
     assert [entry["role"] for entry in embedded(records[2:3]).values["records"]] == [None]
     watched = opened(page_of(records[:3], tmp_path))
     assert {"encoder 0", "decoder 0", "cross 0"} <= set(texts_of(saved(watched, "SVG")))

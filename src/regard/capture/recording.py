@@ -98,6 +98,10 @@ class Recording(RecordStatistics):
             return records
         return records.label(query_tokens, key_tokens)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return the records, for copies and other processes. As in a file, they have no model to verify."""
+        return Recording, (list(self.records),)
+
     # ---- a sequence
 
     @property

@@ -106,6 +106,16 @@ class AttentionMap:
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what :meth:`save` writes, for copies and other processes. A map of a callable becomes its weights."""
+        tensors: dict[str, Tensor] = {}
+        try:
+            spec = storage.spec_of_source(self._source, tensors)
+        except ArgumentError:
+            tensors = {}
+            spec = storage.spec_of_source(Stored(self.weights()), tensors)
+        return _from_spec, (spec, {name: storage.without_shared_storage(x) for name, x in tensors.items()})
+
     # ---- parts of the map
 
     def __getitem__(self, index: Any) -> Tensor:
@@ -297,6 +307,10 @@ class AttentionMap:
         for tile, part in parts:
             out[tile.b, tile.h, tile.q] = part
         return out
+
+
+def _from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> AttentionMap:
+    return AttentionMap(storage.source_from_spec(spec, tensors))
 
 
 def _resolve(axis: str, index: Index, n: int) -> slice | Tensor:

@@ -18,7 +18,7 @@ from regard.maps.attention_map import AttentionMap
 from regard.maps.patch_grids import PictureLayout
 from regard.maps.records import Record
 from regard.maps.sources import Stored
-from regard.maps.storage import MISFITS, read_file, source_from_spec, spec_of_source
+from regard.maps.storage import MISFITS, read_file, source_from_spec, spec_of_source, without_shared_storage
 
 __all__ = ["load_records", "save_records"]
 
@@ -91,7 +91,7 @@ def _spec(
         identity = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
         if identity not in named or not tensor.numel():
             named[identity] = f"{n}.{name}"
-            tensors[named[identity]] = _without_shared_storage(tensor)
+            tensors[named[identity]] = without_shared_storage(tensor)
         names[name] = named[identity]
     values = {
         field: getattr(record, field)
@@ -105,12 +105,6 @@ def _spec(
         "map": map_spec,
         "tensors": names,
     }
-
-
-def _without_shared_storage(tensor: Tensor) -> Tensor:
-    """Return the tensor, copied if it is a part of a larger storage, because safetensors cannot store views."""
-    owns_storage = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
-    return tensor if owns_storage else tensor.contiguous().clone()
 
 
 def _record(spec: dict[str, Any], tensors: dict[str, Tensor], layouts: Sequence[dict[str, Any]]) -> Record:

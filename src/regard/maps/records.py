@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from regard.maps.attention_map import AttentionMap
 from regard.maps.patch_grids import PictureLayout
 
-__all__ = ["Record"]
+__all__ = ["Record", "towers_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,3 +54,29 @@ class Record:
     def tokens(self) -> list[list[str]] | None:
         """The labels of the queries, which in self-attention are also the labels of the keys."""
         return self.query_tokens
+
+
+def towers_of(names: Sequence[str], titles: Sequence[object]) -> list[str | None]:
+    """Return the part of each name that tells the towers of a model apart, or None if its title is enough.
+
+    A title is what is shown of a record beside its name, such as its layer and its kind. If modules of several towers
+    have the same title, as in CLIP, the first part in which their names differ names the tower of all records.
+
+    >>> towers_of(["text_model.layers.0.attn", "vision_model.layers.0.attn", "head"], ["0 self", "0 self", "self"])
+    ['text_model', 'vision_model', None]
+    >>> towers_of(["layers.0.attn", "layers.1.attn"], ["0 self", "1 self"])
+    [None, None]
+    """
+    paths = [tuple(re.sub(r"(?<![^.])\d+(?![^.])", "*", name).split(".")) for name in names]
+    by_title: dict[object, set[tuple[str, ...]]] = {}
+    for path, title in zip(paths, titles, strict=True):
+        by_title.setdefault(title, set()).add(path)
+    mixed = [path for alike in by_title.values() if len(alike) > 1 for path in alike]
+    if not mixed:
+        return [None] * len(names)
+    differing = next(n for n, parts in enumerate(zip_longest(*mixed)) if len(set(parts)) > 1)
+    towers = {path[: differing + 1] for path in mixed}
+    return [
+        path[differing] if path[: differing + 1] in towers and len(path) > differing else None
+        for path in paths
+    ]

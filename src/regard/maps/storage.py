@@ -23,7 +23,15 @@ from regard.masks.stored import check_broadcast
 from regard.scores import Prepared
 from regard.shapes import Grid
 
-__all__ = ["bytes_held", "load", "read_file", "save", "source_from_spec", "spec_of_source"]
+__all__ = [
+    "bytes_held",
+    "load",
+    "read_file",
+    "save",
+    "source_from_spec",
+    "spec_of_source",
+    "without_shared_storage",
+]
 
 FORMAT = "regard.map/1"
 
@@ -106,6 +114,12 @@ def _bias_tensors(bias: Bias) -> list[Tensor]:
     if isinstance(bias, SumOfBiases):
         return _bias_tensors(bias.left) + _bias_tensors(bias.right)
     return list(bias.parameters()) if isinstance(bias, nn.Module) else []
+
+
+def without_shared_storage(tensor: Tensor) -> Tensor:
+    """Return the tensor, copied if it is a part of a larger storage, which would be stored as a whole."""
+    owns_storage = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
+    return tensor if owns_storage else tensor.contiguous().clone()
 
 
 def spec_of_source(source: Source, tensors: dict[str, Tensor]) -> dict[str, Any]:

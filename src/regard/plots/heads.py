@@ -159,13 +159,19 @@ def _row_of_pictures(figure: Figure, stack: np.ndarray, top: float, side: float)
 
 
 def _names(layers: Sequence[Any]) -> list[str]:
-    """Return the row titles, such as "layer 3", with the kind of attention if there are several kinds."""
+    """Return the row titles, such as "layer 3", with the tower or the kind of attention if there are several."""
     numbers = [getattr(layer, "layer", None) for layer in layers]
     kinds = [getattr(layer, "kind", None) for layer in layers]
-    names = [f"layer {place if n is None else n}" for place, n in enumerate(numbers)]
-    if len(set(kinds)) == 1:
+    numbered = [f"layer {place if n is None else n}" for place, n in enumerate(numbers)]
+    names = numbered
+    if len(set(kinds)) > 1:
+        names = [f"{name}, {kind}" if kind else name for name, kind in zip(numbered, kinds, strict=True)]
+    if not all(getattr(layer, "map", None) is not None for layer in layers):
         return names
-    return [f"{name}, {kind}" if kind else name for name, kind in zip(names, kinds, strict=True)]
+    from regard.maps.records import towers_of
+
+    towers = towers_of([layer.name for layer in layers], names if "cross" in kinds else numbered)
+    return [f"{tower}, {name}" if tower else name for tower, name in zip(towers, names, strict=True)]
 
 
 def _labels_of(

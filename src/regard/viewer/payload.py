@@ -11,6 +11,7 @@ import numpy as np
 from regard._tokens import token_texts
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import AttentionMap, PictureLayout, Record
+from regard.maps.records import towers_of
 from regard.maps.sources import HeadMean, Recomputed, Source
 from regard.maps.unrecorded import Unrecorded
 from regard.viewer.blobs import Blobs
@@ -235,11 +236,13 @@ def _document(
 
 
 def _give_roles(shown: list[dict[str, Any]]) -> None:
-    """Set the role of each entry to encoder, decoder or cross, if a model has cross-attention and another kind."""
+    """Set the role of each entry to encoder, decoder or cross, or to its tower.
+
+    The first three are for a model that has cross-attention and another kind.
+    """
     kinds = {entry["kind"] for entry in shown}
-    if "cross" not in kinds or len(kinds) == 1:
-        return
-    for entry in shown:
+    of_seq2seq = "cross" in kinds and len(kinds) > 1
+    for entry in shown if of_seq2seq else ():
         name = entry["name"].lower()
         if entry["kind"] == "cross":
             entry["role"] = "cross"
@@ -247,6 +250,12 @@ def _give_roles(shown: list[dict[str, Any]]) -> None:
             entry["role"] = "decoder" if "decoder" in name else "encoder"
         else:
             entry["role"] = "decoder" if entry["kind"] == "causal" else "encoder"
+    titles = [
+        (entry["layer"], entry["role"], n if entry["layer"] is None else 0) for n, entry in enumerate(shown)
+    ]
+    for entry, tower in zip(shown, towers_of([entry["name"] for entry in shown], titles), strict=True):
+        if tower is not None and entry["kind"] != "cross":
+            entry["role"] = tower
 
 
 def _stored_weights(source: Source) -> int:

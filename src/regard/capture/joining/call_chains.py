@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.capture.joining.kept_calls import KeptCall
 from regard.capture.joining.rejected_tokens import without_last_rows
 from regard.capture.reading.attention_calls import AttentionCall
-from regard.capture.reading.masks import MaskReading
+from regard.capture.reading.masks import MaskReading, is_causal_mask
 from regard.capture.reading.running_modules import RunningModule
 from regard.capture.reading.sinks import Sinks
 from regard.shapes import Grid, wide_dtype
@@ -105,6 +105,39 @@ class CallChain:
         if old == self.count and b > 1 and self._rows_moved(call.k[:, :, :old]):
             return "reordered"
         return None
+
+    def is_repeated_by(self, call: AttentionCall, reading: MaskReading, step: int, repeats: bool) -> bool:
+        """Return whether a call does this chain's only call again with one token more, as without a cache.
+
+        The queries of a causal attention have the same keys in both, so that the longer call has all rows of the
+        shorter. Its keys were computed anew, and differ from those before by rounding. ``repeats`` says that this step
+        repeats the step before, as another chain has shown. Then cross-attention has more queries and the same keys.
+        """
+        if len(self.calls) != 1 or self.dropped:
+            return False
+        last, keys = self.calls[-1], self.keys
+        more = (call.grid.q - last.grid.q, call.grid.k - last.grid.k)
+        if step != last.step + 1 or call.grid[:2] != last.grid[:2]:
+            return False
+        if more not in ((1, 1), (1, 0)) or call.k is None or keys is None or not self._alike(call):
+            return False
+        if more == (1, 0):
+            return repeats and self.cross is not False and self._holds(call.k, 0)
+        is_causal = self.cross is not True and self.sinks.total == k_minus_q(call.grid) == k_minus_q(
+            last.grid
+        )
+        masks = ((last.mask, last.causal, last.grid), (reading.mask, reading.causal, call.grid))
+        # A single query has no later key.
+        if not is_causal or not all(
+            causal or grid.q == 1 or is_causal_mask(mask, grid) for mask, causal, grid in masks
+        ):
+            return False
+        start, equal = self.sinks.total, _nearly_equal(call.k[:, :, : last.grid.k].to(keys.device), keys)
+        if reading.even is not None:
+            # Padding may see later tokens, by uniform weights, so that its own keys change.
+            padding = ~reading.even.isnan().any(dim=1)[:, : last.grid.q].to(keys.device)  # (b or 1,q)
+            equal[:, :, start:] |= padding[:, None]
+        return bool(equal.all())
 
     def _alike(self, call: AttentionCall) -> bool:
         assert self._keys is not None
@@ -274,6 +307,13 @@ class CallChain:
             self._keys = room
         self._keys.narrow(2, self.count, new.shape[2]).copy_(new)
         self.count = need
+
+
+def _nearly_equal(k: Tensor, other: Tensor) -> Tensor:
+    """Return which keys ``(b,g,k)`` of ``(b,g,k,d)`` equal others up to the rounding of several layers."""
+    far = 1e-3 if k.dtype in (torch.float32, torch.float64) else 0.1
+    k, other = (x.to(wide_dtype(x.dtype)) for x in (k, other))
+    return (k - other).norm(dim=-1) <= far * other.norm(dim=-1)
 
 
 def _with_room(count: int) -> int:

@@ -54,6 +54,8 @@ class Collector:
         self.patches: list[tuple[int, int]] = []
         # The steps in which the keys of some chain continued those of the step before.
         self.continued: set[int] = set()
+        # The steps that repeat the step before with one token more, as without a cache.
+        self.repeated: set[int] = set()
         # The steps before which a beam search reordered its rows.
         self.reordered: set[int] = set()
         # The layer numbers of all calls, counted from the start, and from the end with -1 for the last layer.
@@ -114,6 +116,15 @@ class Collector:
                     self.continued.add(self.steps)
                 return None
             how = None if chain is None else chain.how_it_continues(call, self.steps, sinks)
+            repeats = self.steps in self.repeated
+            if (
+                chain is not None
+                and how != "grows"
+                and chain.is_repeated_by(call, reading, self.steps, repeats)
+            ):
+                self.repeated.add(self.steps)
+                self._forget(chain)
+                how = None
             if chain is None or how is None:
                 chain = CallChain(running, layer, cross, call, self.device)
                 chain.heads = None if self.heads is None else tuple(n % heads for n in self.heads)
@@ -127,6 +138,12 @@ class Collector:
             if recorded is not None and keys > call.grid.k and cache_given(reversed(stack)) is None:
                 recorded.kept.left_out = keys - call.grid.k
             return recorded
+
+    def _forget(self, chain: CallChain) -> None:
+        """Remove a chain, all rows of which are in the call that follows."""
+        self.chains.remove(chain)
+        self.budget.used -= sum(kept.nbytes for kept in chain.calls)
+        self.budget.used -= 0 if chain.keys is None else chain.keys.nbytes
 
     def _wanted(self, name: str, layer: int | None) -> bool:
         """Return whether to keep the calls of a layer, and note that the layer was seen."""

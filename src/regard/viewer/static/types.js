@@ -38,7 +38,7 @@
  * @property {string} name
  * @property {number | null} layer
  * @property {string} kind
- * @property {string | null} [role] "encoder", "decoder" or "cross" of a model that has all of them
+ * @property {string | null} [role] "encoder", "decoder" or "cross" of a model that has all of them, or the name of a tower
  * @property {number[]} shape b, h, q, k
  * @property {boolean} signed whether some weights are negative
  * @property {number[] | null} heads the numbers of the heads in the model; null for all heads
