@@ -44,6 +44,17 @@ def test_self_or_cross_is_decided_by_the_arguments_before_the_name():
     assert is_cross(attend, "self_attn", {"query": x + 1, "key": x}) is False  # positions on the queries only
 
 
+class Latents(nn.Module):
+    """A part with learned queries, which returns another sequence than it is given."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.latents = nn.Parameter(factor * torch.randn(1, 2, M))
+
+    def forward(self, x):
+        return self.latents + x.mean(1, keepdim=True)
+
+
 class Block(nn.Module):
     """A layer whose attention has no telling name, and gets other tensors than the layer."""
 
@@ -69,6 +80,7 @@ class Block(nn.Module):
         (lambda self, x, y: (x + 1, y + 1, y), None, 2, "cross"),
         (lambda self, x, y: (self.queries.expand(B, -1, -1), x, x), nn.Parameter, 1, "cross"),
         (lambda self, x, y: (self.queries.weight.expand(B, -1, -1), x, x), nn.Embedding, 1, "cross"),
+        (lambda self, x, y: (x[:, :2] + 1, self.queries(x), x[:, :2]), Latents, 1, "cross"),  # as in Flamingo
     ],
 )
 def test_the_kind_does_not_depend_on_the_numbers(make, queries, given, kind, factor):
@@ -78,6 +90,8 @@ def test_the_kind_does_not_depend_on_the_numbers(make, queries, given, kind, fac
         queries = nn.Parameter(factor * torch.randn(1, 2, M))
     elif queries is nn.Embedding:
         queries = nn.Embedding.from_pretrained(factor * torch.randn(2, M))
+    elif queries is Latents:
+        queries = Latents(factor)
     model = Block(make, queries=queries)
     assert seen_of(model, *(x, y)[:given])[0][0].kind == kind
     assert [record.kind for record in seen_of(model, *(x, y)[:given])[0].by(kind=kind)] == [kind]

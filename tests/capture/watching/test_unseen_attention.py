@@ -162,9 +162,10 @@ class Layer(nn.Module):
     def __init__(self):
         super().__init__()
         self.attn, self.ls_attn, self.attn_norm1 = OuterAttention(), Scale(), nn.Sequential(nn.LayerNorm(M))
+        self.attn_sconv = nn.Sequential(nn.Conv1d(Q, Q, 1))
 
     def forward(self, x):
-        return self.ls_attn(self.attn(self.attn_norm1(x)))
+        return self.ls_attn(self.attn_sconv(self.attn(self.attn_norm1(x))))
 
 
 class FailingAttention(nn.Module):

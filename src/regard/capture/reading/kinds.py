@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -34,7 +34,7 @@ _ATTENTION = re.compile(
 )
 # The last word of the name of a norm, a mask or another part beside an attention, such as attn_norm1.
 _HELPER = re.compile(
-    r"(?:norm|ln|drop|dropout|drop_?path|scale|mask|bias|pos|positions?|embeddings?|rotary|rope|mlp|ffn)_?\d*$",
+    r"(?:norm|ln|drop|dropout|drop_?path|scale|mask|bias|pos|positions?|embeddings?|rotary|rope|s?conv|mlp|ffn)_?\d*$",
     re.IGNORECASE,
 )
 _OTHER_DUTY = re.compile(r"router|gate|gating|expert|moe|mlp|ffn|feed_?forward|classif|quanti", re.IGNORECASE)
@@ -117,7 +117,7 @@ def _made_of_one_sequence(
         given = sequences_in(arguments)
         count = len(given) + sum(_holds_tokens(at, x) for at, x in arguments.items())
         if given and count == 1 and not given.keys() & set(_FOREIGN):
-            return not _has_learned_queries(module)
+            return not any(map(_has_learned_queries, _with_parts(module)))
         if sizes == key.shape[:-1] and [x.shape[:-1] for x in given.values()].count(sizes) == 1:
             return True
         if _another(arguments):
@@ -137,6 +137,19 @@ def _is_given_one_sequence(module: nn.Module, arguments: Mapping[str, Any]) -> b
         return True
     given = list(sequences_in(arguments))
     return len(given) == 1 and given[0] not in _FOREIGN and not _has_learned_queries(module)
+
+
+def _with_parts(module: nn.Module) -> Iterator[nn.Module]:
+    """Yield a module and the parts that may hold learned queries, which are neither attentions nor layers of torch."""
+    yield module
+    for name, part in module._modules.items():
+        is_layer = type(part).__module__.startswith("torch.nn.modules.") and not _is_container(part)
+        if part is not None and not is_layer and not is_attention(part, name):
+            yield from _with_parts(part)
+
+
+def _is_container(module: nn.Module | None) -> bool:
+    return isinstance(module, nn.Sequential | nn.ModuleList | nn.ModuleDict)
 
 
 def _has_learned_queries(module: nn.Module) -> bool:

@@ -40,11 +40,11 @@ class UnrecordedSoftmax:
     def is_other(self) -> bool:
         """Whether it is no attention, but the softmax of a router, a classifier or the like.
 
-        Such a softmax multiplies no values, and its size is not that of queries or keys in the records of the module.
+        Such a softmax multiplies no values. Its module has the name of such a part, or has records of its own of other
+        numbers of queries and keys.
         """
-        if self.of_other_part:
-            return True
-        return bool(self.sizes_beside) and not self.is_multiplied and self.keys not in self.sizes_beside
+        of_other_size = bool(self.sizes_beside) and self.keys not in self.sizes_beside
+        return not self.is_multiplied and (self.of_other_part or of_other_size)
 
 
 class WithoutSoftmax(NamedTuple):
