@@ -25,13 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from zoo import by_hand, huggingface, timm_models, vit_pytorch_models, x_transformers_models
+from zoo import by_hand, huggingface, other_forms, timm_models, vit_pytorch_models, x_transformers_models
 from zoo.judging import ABSENT, MISSED, VERDICTS, WRONG, Absent, Case, Result, judge
 from zoo.packages import install_missing
 
 FAMILIES = {
     "by-hand": by_hand.cases,
     "huggingface": huggingface.cases,
+    "other-forms": other_forms.cases,
     "timm": timm_models.cases,
     "x-transformers": x_transformers_models.cases,
     "vit-pytorch": vit_pytorch_models.cases,
@@ -60,7 +61,7 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description="capture() on some 200 models, compared with independent weights."
+        description="capture() on some 460 architectures, compared with independent weights."
     )
     parser.add_argument("--list", action="store_true", help="print the names and end")
     parser.add_argument("--only", metavar="PATTERN", help="models whose name contains this")

@@ -61,6 +61,13 @@ switch_transformers t5 t5gemma t5gemma2 tapas tipsv2_text_model tipsv2_vision_mo
 ultravbert umt5 unispeech unispeech-sat vaultgemma video_llama_3 video_llava vipllava
 visual_bert vit vit_mae vit_msn vitdet voxtral voxtral_encoder voxtral_realtime_encoder wav2vec2
 wav2vec2-conformer wavlm xlm xlm-roberta xlm-roberta-xl xlnet mlcd
+afmoe aria aria_text axk2 cohere2_moe deepseek_v2 deepseek_v32 deepseek_v4 deepseek_vl_hybrid
+ernie4_5_moe esm exaone_moe flex_olmo glm4_moe glm4_moe_lite glm_moe_dsa gpt-sw3 gpt_oss gptj
+granitemoe granitemoe_swa granitemoeshared hunyuan_v1_dense hunyuan_v1_moe hy_v3 hy_v4
+inkling_mm_model inkling_text kolibri1 kosmos-2.5 laguna llama4 mellum mgp-str minimax_m2
+minimax_m3_vl minimax_m3_vl_text ministral mistral4 mistral_large4 mistral_large4_text mixtral
+muse_spark_text nemotron_h olmoe phimoe qwen2_moe qwen3_moe qwen3_vl_moe qwen3_vl_moe_text radio
+roc_bert solar_open unlimited_ocr
 """
 MODELS = tuple(_NAMES.split())
 
@@ -87,7 +94,7 @@ GIVEN: dict[str, Callable[[Any, Numbers], dict[str, Any]]] = {
 }
 """What a model is given where its main argument alone is not enough."""
 
-SINKS = ("gpt_oss", "openai_privacy_filter", "flint")
+SINKS = ("deepseek_v4", "gpt_oss", "hy_v4", "openai_privacy_filter", "flint")
 """Models whose rows give a part of their weight to a sink, and whose own weights leave it out."""
 
 OF_SOFTMAX = ("lilt",)
