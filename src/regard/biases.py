@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.masks.stored import check_broadcast
 from regard.modes import readable
-from regard.shapes import Grid, axes, four_axes
+from regard.shapes import Grid, axes, check_dense, four_axes
 
 __all__ = ["Bias", "StoredBias", "SumOfBiases", "as_bias", "dense_bias", "moved_bias", "part_of_bias"]
 
@@ -119,7 +119,8 @@ def as_bias(bias: Tensor | Bias | None, grid: Grid, like: Tensor) -> Bias | None
         if not hasattr(bias, "tile"):
             raise DtypeError("bias", f"expected a tensor or a position bias, got {type(bias).__name__}")
         return bias
-    if not bias.is_floating_point():
+    check_dense("bias", bias)
+    if not bias.is_floating_point() or bias.dtype.itemsize == 1:
         raise DtypeError("bias", f"expected a floating dtype, got {bias.dtype}", "use mask=... to hide pairs")
     if not 2 <= bias.ndim <= 4:
         raise ShapeError("bias", f"expected (q,k), (b,q,k) or (b,h,q,k), got {axes(bias.shape)}")

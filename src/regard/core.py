@@ -20,6 +20,7 @@ from regard.errors import ArgumentError, DtypeError, UnknownArgumentError, did_y
 from regard.kernels.dispatch import Call, attend_with_weights, run, weights_of
 from regard.maps import AttentionMap, Recomputed
 from regard.masks import Mask, split_additive
+from regard.masks.stored import check_mask_device
 from regard.modes import autocasting
 from regard.scores import Prepared, Score, as_score
 from regard.shapes import Grid, check_qkv, four_axes
@@ -90,8 +91,8 @@ def attention(
     score
         ``"dot"``, ``"scaled_dot"``, a score of :mod:`regard.scores`, or a callable ``(q, k) -> scores``.
     mask
-        A :class:`~regard.Mask` or a tensor. True and non-zero integers may be attended. Floats are added to the
-        scores. A query that may attend to no key has weights and output of 0.
+        A :class:`~regard.Mask` or a tensor. True and the integer 1 may be attended, and other integers than 0 and 1 are
+        an error. Floats are added to the scores. A query that may attend to no key has weights and output of 0.
     bias
         Finite numbers added to the scores, as a tensor or as a rule such as :class:`~regard.positions.ALiBi`.
     scale
@@ -199,6 +200,8 @@ def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
     if not _is_number(dropout) or not 0.0 <= dropout <= 1.0:
         raise ArgumentError("dropout", f"expected a share from 0 to 1, got {dropout!r}")
     if mask is not None:
+        if isinstance(mask, Tensor):
+            check_mask_device(mask, q)
         mask, added = split_additive(mask)
         if added is not None:
             added = as_bias(added, grid, q)

@@ -17,8 +17,10 @@ Callers pass ``q``, ``k``, ``v`` as ``(b,h,n,d)``, ``(b,n,d)`` or ``(n,d)``. Int
 
 from __future__ import annotations
 
+import reprlib
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,7 +32,9 @@ __all__ = [
     "as_device",
     "as_table",
     "axes",
+    "check_dense",
     "check_qkv",
+    "check_tensor",
     "four_axes",
     "whole_number",
     "wide_dtype",
@@ -68,10 +72,39 @@ def axes(shape: tuple[int, ...] | torch.Size) -> str:
 
 def as_table(name: str, value: object) -> Tensor:
     """Return ``torch.as_tensor(value)``, or raise DtypeError that names the argument if that fails."""
+    if isinstance(value, np.ndarray):
+        # Torch accepts neither negative strides nor the byte order of another machine.
+        native = value.dtype.newbyteorder("=")
+        value = np.ascontiguousarray(value, dtype=native)
     try:
-        return torch.as_tensor(value)
+        table = torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise DtypeError(name, f"expected a tensor or a list of numbers, got {value!r}", str(error)) from None
+        got = reprlib.repr(value)
+        raise DtypeError(name, f"expected a tensor or a list of numbers, got {got}", str(error)) from None
+    check_dense(name, table)
+    return table
+
+
+def check_dense(name: str, x: Tensor) -> None:
+    """Raise DtypeError for a sparse, nested, masked or quantized tensor.
+
+    Attention reads all numbers of a tensor by their place in memory, which these tensors do not have.
+
+    >>> check_dense("mask", torch.eye(2).to_sparse())
+    Traceback (most recent call last):
+        ...
+    regard.errors.DtypeError: mask: expected a dense tensor, got a sparse one: use mask.to_dense()
+    """
+    if x.is_nested:
+        fix = f"use torch.nested.to_padded_tensor({name}, 0.0) and mask=regard.padding(lengths)"
+        raise DtypeError(name, "expected a dense tensor, got a nested one", fix)
+    if x.layout is not torch.strided:
+        raise DtypeError(name, "expected a dense tensor, got a sparse one", f"use {name}.to_dense()")
+    if x.is_quantized:
+        raise DtypeError(name, "expected plain numbers, got a quantized tensor", f"use {name}.dequantize()")
+    if isinstance(x, torch.masked.MaskedTensor):
+        fix = f"use {name}.get_data(), and {name}.get_mask() as a mask"
+        raise DtypeError(name, "expected a dense tensor, got a masked one", fix)
 
 
 def as_device(value: object) -> torch.device:
@@ -110,7 +143,7 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor | None) -> Grid:
     """
     named = (("q", q), ("k", k)) if v is None else (("q", q), ("k", k), ("v", v))
     for name, x in named:
-        _check_tensor(name, x, q)
+        _check_float_tensor(name, x, q)
     b, h, q_len = _leading(q)
     for name, x in named[1:]:
         b_x, h_x, _ = _leading(x)
@@ -139,9 +172,15 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor | None) -> Grid:
     return Grid(b, h, q_len, k.shape[-2])
 
 
-def _check_tensor(name: str, x: Tensor, q: Tensor) -> None:
+def check_tensor(name: str, x: object) -> None:
+    """Raise DtypeError for anything but a dense tensor."""
     if not isinstance(x, Tensor):
         raise DtypeError(name, f"expected a torch.Tensor, got {type(x).__name__}", "use torch.as_tensor(...)")
+    check_dense(name, x)
+
+
+def _check_float_tensor(name: str, x: Tensor, q: Tensor) -> None:
+    check_tensor(name, x)
     # Torch's own kernel has no rule for a DTensor either.
     if type(x) is not Tensor and hasattr(x, "placements"):
         problem = "a DTensor, and attention does not know how to compute on tensors spread over processes"

@@ -78,10 +78,53 @@ def test_a_tensor_means_what_its_shape_says(shape):
     for given_mask in (
         keep,
         keep.int(),
-        keep.long() * 5,
+        keep.to(torch.uint8),
         torch.zeros(shape).masked_fill(~keep, float("-inf")),
     ):
         assert torch.equal(full(as_mask(given_mask)), four.expand(tuple(GRID)))
+
+
+TOKENS = torch.tensor([[1, 1, 0], [1, 1, 1]])
+INTEGERS = {
+    "added": (1 - TOKENS) * -10000,
+    "inverted bits": ~TOKENS,
+    "inverted bytes": ~TOKENS.to(torch.uint8),
+    "counts": TOKENS * 2,
+    "unsigned": (TOKENS * 7).to(torch.uint16),
+}
+X = torch.randn(2, 3, 4)
+TAKES_A_MASK = {
+    "attention": lambda mask: regard.attention(X, X, X, mask=mask),
+    "attention_weights": lambda mask: regard.attention_weights(X, X, mask=mask),
+    "multi-head": lambda mask: regard.MultiHeadAttention(4, 2)(X, X, X, mask),
+    "multi-head, one sequence": lambda mask: regard.MultiHeadAttention(4, 2)(X[0], mask=mask[:1]),
+    "basic": lambda mask: regard.BasicAttention(4)(X, X, X, mask),
+    "self": lambda mask: regard.SelfAttention(4)(X, mask),
+    "simple": lambda mask: regard.SimpleAttention(4)(X, X, X, mask),
+    "encoder-decoder": lambda mask: regard.EncoderDecoderAttention(4)(X, X, mask=mask),
+    "additive": lambda mask: regard.AdditiveAttention(4)(X, X, mask=mask),
+    "combined": lambda mask: causal() & mask,
+    "combined, right": lambda mask: mask | causal(),
+    "padding": lambda mask: padding(mask[:, 0]),
+    "blocks": lambda mask: blocks(mask, 2),
+}
+
+
+@pytest.mark.parametrize("integers", INTEGERS.values(), ids=INTEGERS)
+@pytest.mark.parametrize("call", TAKES_A_MASK.values(), ids=TAKES_A_MASK)
+def test_integers_other_than_0_and_1_are_refused_with_the_three_kinds_of_masks(call, integers):
+    with pytest.raises(
+        regard.errors.MaskError, match=r"integer .*0 and 1 that keep.*0 and -inf.*from_key_padding_mask"
+    ):
+        call(integers[:, None])  # (b,1,k)
+
+
+def test_integers_of_a_trace_are_not_read():
+    made = torch.fx.experimental.proxy_tensor.make_fx(lambda x, m: regard.attention(x, x, x, mask=m))(
+        X, TOKENS[:, None]
+    )
+    expected = regard.attention(X, X, X, mask=TOKENS[:, None] == 1)
+    torch.testing.assert_close(made(X, TOKENS[:, None]), expected)
 
 
 def test_finite_numbers_in_a_float_mask_are_a_bias():

@@ -36,6 +36,19 @@ def test_bool_and_integer_masks_keep(dtype):
     np.testing.assert_array_equal(weights, [[0.5, 0, 0.5]])
 
 
+@pytest.mark.parametrize(
+    "mask", [[[0, -10000]], ~np.array([[1, 0]]), ~np.array([[1, 0]], np.uint8), [[2, 0]]]
+)
+def test_integers_other_than_0_and_1_are_refused_with_the_kinds_of_masks(mask):
+    for call in (
+        lambda: ref.dot_attention([[0.0]], [[0.0]] * 2, [[1.0]] * 2, mask),
+        lambda: ref.explain([[0.0]], [[0.0]] * 2, [[1.0]] * 2, mask=mask),
+        lambda: ref.MultiHeadAttention(2, 1).forward([[0.0, 1.0]], [[0.0, 1.0]] * 2, [[0.0, 1.0]] * 2, mask),
+    ):
+        with pytest.raises(ValueError, match=r"^mask: found the integer .*0 and 1 that keep.*0 and -inf"):
+            call()
+
+
 def test_a_finite_float_mask_is_a_bias():
     _, weights = ref.dot_attention([[0.0]], [[0.0]] * 2, [[1.0]] * 2, [[np.log(3), 0.0]])
     np.testing.assert_allclose(weights, [[0.75, 0.25]])

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from regard.errors import DtypeError, ShapeError
 from regard.masks import Mask, split_additive
-from regard.masks.stored import read_causal_bias
+from regard.masks.stored import check_mask_device, check_mask_type, kept, read_causal_bias
 from regard.modes import autocasting, readable
-from regard.shapes import Grid, axes
+from regard.shapes import Grid, axes, check_tensor
 
 __all__ = ["blank_unseen", "check_input", "common_batch", "document_mask"]
 
@@ -28,8 +28,7 @@ def check_input(
     the dtype are compared only if ``layer`` is an ``nn.Linear``. A replacement of it (LoRA, quantization) may have no
     weight.
     """
-    if not isinstance(x, Tensor):
-        raise DtypeError(name, f"expected a torch.Tensor, got {type(x).__name__}", "use torch.as_tensor(...)")
+    check_tensor(name, x)
     weight = layer.weight if type(layer) is nn.Linear else None
     if weight is not None and x.device != weight.device:
         fix = f"use {name}.to({str(weight.device)!r})"
@@ -61,10 +60,10 @@ def common_batch(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
-    """Convert a float mask of zeros and ones to a boolean mask in which 0 is masked, as in document 002.
+    """Convert a mask of zeros and ones, of floats or integers, to a boolean mask in which 0 is masked.
 
-    Only the three layers of that document accept such masks. A mask that requires a gradient and a mask without any 1,
-    such as that of the first decoding step, are additive and returned unchanged.
+    Only the three layers of document 002 accept such masks of floats. A float mask that requires a gradient, and one
+    without any 1, such as that of the first decoding step, are additive and returned unchanged.
 
     >>> document_mask(torch.tensor([[1.0, 0.0]]))
     tensor([[ True, False]])
@@ -74,7 +73,12 @@ def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
     tensor([[0.]])
     """
     mask = read_causal_bias(mask)
-    if not isinstance(mask, Tensor) or not mask.is_floating_point() or mask.requires_grad:
+    if mask is None or isinstance(mask, Mask):
+        return mask
+    check_mask_type(mask)
+    if not mask.is_floating_point():
+        return kept("mask", mask)
+    if mask.requires_grad:
         return mask
     ones = mask == 1
     marks = ((mask == 0) | ones).all() & ones.any()
@@ -94,6 +98,8 @@ def blank_unseen(
     the padding would make it NaN. The inputs are returned as they are if no row is masked for every query.
     """
     hiding, _ = split_additive(mask)
+    if isinstance(mask, Tensor):
+        check_mask_device(mask, inputs[0])
     # The attention function raises the error for unequal lengths.
     if hiding is None or any(x.shape[-2] != grid.k for x in inputs):
         return inputs

@@ -12,7 +12,7 @@ from regard.errors import ShapeError
 from regard.layers.inputs import blank_unseen, check_input, common_batch, document_mask
 from regard.masks import Mask
 from regard.scores import Tanh
-from regard.shapes import Grid, axes, whole_number
+from regard.shapes import Grid, axes, check_tensor, whole_number
 
 __all__ = [
     "AdditiveAttention",
@@ -94,6 +94,9 @@ class SimpleAttention(nn.Module):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return the output ``(...,q,m)`` and the weights ``(...,q,k)``."""
+        # The width is that of the input, so only the type of the tensors is checked here.
+        for name, x in (("query", query), ("key", key), ("value", value)):
+            check_tensor(name, x)
         query, key, value = common_batch(query, key, value)
         return attention_with_weights(query, key, value, mask=mask, scale=1 / math.sqrt(self.dim))
 

@@ -25,6 +25,9 @@ class Mask:
     Masks combine with ``&``, ``|`` and ``~``. :meth:`dense` gives the mask as a tensor.
     """
 
+    # Without this, ``array & mask`` of a NumPy array calls the operator once for each of its numbers.
+    __array_ufunc__ = None
+
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         """Return whether query ``i`` may attend to key ``j``, for index tensors that broadcast together.
 
@@ -147,7 +150,8 @@ class Mask:
         """
         if not (isinstance(mask, Tensor) and mask.is_floating_point()):
             raise MaskError("mask", f"expected a float tensor of 0 and -inf, got {_kind(mask)}")
-        if not ((mask == 0) | (mask == float("-inf"))).all():
+        _stored().check_mask_type(mask)
+        if readable(mask) and not ((mask == 0) | (mask == float("-inf"))).all():
             raise MaskError(
                 "mask",
                 "expected only 0 and -inf, found other numbers",
@@ -166,6 +170,7 @@ class Mask:
         """
         if not (isinstance(mask, Tensor) and mask.ndim == 2):
             raise MaskError("mask", f"expected a (b,k) tensor, got {_kind(mask)}")
+        _stored().check_mask_type(mask)
         if mask.is_floating_point():
             # Only to raise an error for numbers other than 0 and -inf.
             Mask.from_additive(mask)

@@ -13,7 +13,7 @@ from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.masks.base import Mask
 from regard.masks.tiling import ALL, SOME, Blocking
 from regard.modes import exported, readable
-from regard.shapes import Grid, as_table, axes, whole_number
+from regard.shapes import Grid, as_table, axes, check_dense, whole_number
 
 __all__ = [
     "Blocks",
@@ -26,6 +26,18 @@ __all__ = [
     "global_tokens",
     "window",
 ]
+
+
+# Torch computes indices in 64 bits, and a float64 of JSON holds integers up to this one exactly.
+_FARTHEST = 2**53
+# Each global token is stored, so their number is limited as well.
+_MOST_GLOBAL = 2**24
+
+
+def _check_distance(name: str, value: object, least: int) -> None:
+    """Raise an error unless ``value`` is a whole number from ``least`` on that index arithmetic in 64 bits can hold."""
+    if whole_number(name, value, least) > _FARTHEST:
+        raise ArgumentError(name, f"expected a number of tokens up to 2**53, got {value}")
 
 
 class _Rule(Mask):
@@ -45,6 +57,11 @@ class Causal(Mask):
     """The mask of :func:`causal`, in which query ``i`` sees the keys ``j <= i + offset``."""
 
     offset: int | Tensor | None = None
+
+    def __post_init__(self) -> None:
+        # A symbolic integer of a trace must stay symbolic.
+        if not isinstance(self.offset, torch.SymInt | Tensor | None):
+            _check_distance("offset", self.offset, -_FARTHEST)
 
     def _reach(self, grid: Grid) -> int | Tensor:
         return grid.shift if self.offset is None else self.offset
@@ -122,6 +139,11 @@ class Window(_Rule):
     left: int | None
     right: int | None
 
+    def __post_init__(self) -> None:
+        for name, value in (("left", self.left), ("right", self.right)):
+            if value is not None:
+                _check_distance(name, value, 0)
+
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         position = i + grid.shift
         keep = torch.ones((), dtype=torch.bool, device=i.device)
@@ -163,6 +185,10 @@ class GlobalTokens(_Rule):
 
     positions: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        for position in self.positions:
+            _check_distance("positions", position, 0)
+
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         positions = torch.tensor(self.positions, dtype=torch.long, device=i.device)
         return (_is_in(i + grid.shift, positions) | _is_in(j, positions))[None, None]
@@ -199,6 +225,12 @@ class Blocks(_Rule):
 
     layout: Tensor  # bool (h or 1, query blocks, key blocks)
     size: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        for side in self.size:
+            _check_distance("size", side, 1)
+        if self.layout.ndim != 3 or self.layout.dtype != torch.bool:
+            raise ShapeError("layout", f"expected booleans of three axes, got {axes(self.layout.shape)}")
 
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         layout = self.layout.to(i.device)
@@ -247,7 +279,9 @@ def causal(offset: int | Tensor | None = None) -> Mask:
             [1, 1, 1]], dtype=torch.int32)
     """
     if isinstance(offset, Tensor):
-        if offset.is_floating_point() or offset.dtype == torch.bool or offset.ndim > 1:
+        check_dense("offset", offset)
+        no_integers = offset.is_floating_point() or offset.is_complex() or offset.dtype == torch.bool
+        if no_integers or offset.ndim > 1 or (offset.ndim == 0 and offset.is_meta):
             raise ArgumentError(
                 "offset",
                 f"expected an integer or an integer tensor (b,), got {offset.dtype} {axes(offset.shape)}",
@@ -289,10 +323,16 @@ def global_tokens(positions: int | Iterable[int]) -> Mask:
             [1, 1, 1],
             [0, 1, 0]], dtype=torch.int32)
     """
-    if isinstance(positions, Tensor):
-        positions = positions.tolist()
+    if isinstance(positions, Tensor | np.ndarray):
+        table = as_table("positions", positions)
+        if table.is_meta or table.is_floating_point() or table.is_complex() or table.dtype == torch.bool:
+            raise DtypeError("positions", f"expected integers, got {table.dtype} on {table.device}")
+        positions = table.tolist()
     if not isinstance(positions, Iterable):
-        positions = range(whole_number("positions", positions, least=0))
+        count = whole_number("positions", positions, least=0)
+        if count > _MOST_GLOBAL:
+            raise ArgumentError("positions", f"expected at most {_MOST_GLOBAL:,} global tokens, got {count}")
+        positions = range(count)
     chosen = tuple(sorted({whole_number("positions", p) for p in positions}))
     if chosen and chosen[0] < 0:
         raise ArgumentError(
@@ -314,7 +354,7 @@ def blocks(layout: Tensor | np.ndarray | list, size: int | tuple[int, int]) -> M
             [1, 1, 1, 1]], dtype=torch.int32)
     """
     table = as_table("layout", layout)
-    if table.is_floating_point():
+    if table.is_floating_point() or table.is_complex():
         raise DtypeError("layout", f"expected booleans or integers, got {table.dtype}", "use layout.bool()")
     if table.ndim not in (2, 3):
         raise ShapeError("layout", f"expected (query blocks, key blocks), got {axes(table.shape)}")
@@ -322,5 +362,8 @@ def blocks(layout: Tensor | np.ndarray | list, size: int | tuple[int, int]) -> M
     if len(sides) != 2:
         raise ArgumentError("size", f"expected one side or (queries, keys), got {size!r}")
     rows, cols = (whole_number("size", side, least=1) for side in sides)
-    table = table.bool()
+    # Imported here because `stored` imports this module.
+    from regard.masks.stored import kept
+
+    table = kept("layout", table)
     return Blocks(table if table.ndim == 3 else table[None], (rows, cols))

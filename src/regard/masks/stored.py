@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,13 +13,16 @@ from regard.errors import DtypeError, MaskError, ShapeError
 from regard.masks.base import Mask
 from regard.masks.rules import SizedCausal
 from regard.modes import readable
-from regard.shapes import Grid, as_table, axes, four_axes
+from regard.shapes import Grid, as_table, axes, check_dense, four_axes
 
 __all__ = [
     "Padding",
     "StoredMask",
     "as_mask",
     "check_broadcast",
+    "check_mask_device",
+    "check_mask_type",
+    "kept",
     "padding",
     "read_causal_bias",
     "split_additive",
@@ -33,6 +37,13 @@ class Padding(Mask):
     """The mask of :func:`padding`, which hides padding keys from every query."""
 
     keep: Tensor  # integer (b,) lengths, or bool (b,k)
+
+    def __post_init__(self) -> None:
+        if self.keep.ndim != (2 if self.keep.dtype == torch.bool else 1) or self.keep.is_floating_point():
+            problem = (
+                f"expected integers (b,) or booleans (b,k), got {self.keep.dtype} {axes(self.keep.shape)}"
+            )
+            raise ShapeError("keep", problem)
 
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         keep = self.keep.to(j.device)
@@ -71,6 +82,11 @@ class StoredMask(Mask):
 
     keep: Tensor  # bool (q,k), (b,q,k), (b,1,k) or (b,h,q,k)
 
+    def __post_init__(self) -> None:
+        if self.keep.dtype != torch.bool:
+            raise DtypeError("mask", f"expected booleans, got {self.keep.dtype}")
+        _check_axes(self.keep)
+
     def part(self, b: slice, h: slice) -> Mask:
         keep = four_axes(self.keep)
         keep = keep if keep.shape[0] == 1 else keep[b]
@@ -105,7 +121,7 @@ def padding(keep: Tensor | Sequence[int]) -> Mask:
             [1, 1]], dtype=torch.int32)
     """
     table = as_table("keep", keep)
-    if table.is_floating_point():
+    if table.is_floating_point() or table.is_complex():
         raise DtypeError(
             "keep",
             f"expected integer lengths or booleans, got {table.dtype}",
@@ -115,7 +131,7 @@ def padding(keep: Tensor | Sequence[int]) -> Mask:
         table = table[None]
     # Integers of two axes are the 0/1 attention mask of a tokenizer.
     if table.ndim == 2:
-        return Padding(table.bool())
+        return Padding(kept("keep", table))
     if table.ndim != 1:
         raise ShapeError("keep", f"expected lengths (b,) or booleans (b,k), got {axes(table.shape)}")
     if readable(table) and table.numel() and int(table.min()) < 0:
@@ -126,8 +142,8 @@ def padding(keep: Tensor | Sequence[int]) -> Mask:
 def as_mask(mask: Mask | Tensor) -> Mask:
     """Convert a tensor to a Mask, and return a Mask unchanged.
 
-    Booleans and integers mean *may be attended* where they are non-zero. A float tensor must hold only 0 and
-    -inf. Other finite numbers raise :class:`regard.errors.MaskError`.
+    True and the integer 1 mean *may be attended*, False and 0 mean *masked*. A float tensor must hold only 0 and
+    -inf. Other numbers raise :class:`regard.errors.MaskError`.
 
     >>> as_mask(torch.tensor([[1, 0]])).dense(Grid(1, 1, 1, 2))
     tensor([[[[ True, False]]]])
@@ -144,18 +160,16 @@ def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | No
     """Split the ``mask`` argument of a caller into a boolean Mask and an additive bias.
 
     Either part is None if it has no effect. The bias holds the finite numbers of a float mask, and 0 for -inf. In a
-    trace, and for a float mask that requires a gradient, both parts are returned without a check. Otherwise NaN, +inf
-    and a float mask of only zeros and ones raise an error.
+    trace, and for a float mask that requires a gradient, both parts are returned without a check. Otherwise NaN, +inf,
+    a float mask of only zeros and ones and integers other than 0 and 1 raise an error.
     """
     mask = read_causal_bias(mask)
     if mask is None or isinstance(mask, Mask):
         return mask, None
-    if not isinstance(mask, Tensor):
-        hint = "call it: mask=regard.causal()" if callable(mask) or mask == "causal" else ""
-        raise DtypeError("mask", f"expected a Mask or a tensor, got {type(mask).__name__}", hint)
+    check_mask_type(mask)
     _check_axes(mask)
     if not mask.is_floating_point():
-        return StoredMask(mask if mask.dtype == torch.bool else mask != 0), None
+        return StoredMask(kept("mask", mask)), None
     if not readable(mask) or mask.requires_grad:
         # The numbers are not available in a trace, and a mask that requires a gradient is a trained bias.
         return StoredMask(mask != float("-inf")), mask.masked_fill(mask == float("-inf"), 0.0)
@@ -172,6 +186,53 @@ def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | No
     if not bool(torch.isfinite(finite).all()):
         raise MaskError("mask", "found NaN or +inf", "a float mask holds finite numbers and -inf only")
     return (None if bool(keep.all()) else StoredMask(keep)), finite
+
+
+def check_mask_type(mask: object) -> None:
+    """Raise DtypeError unless ``mask`` is a dense tensor of booleans, integers or floats."""
+    if not isinstance(mask, Tensor):
+        fix = ""
+        if isinstance(mask, np.ndarray | list | tuple):
+            fix = "use torch.as_tensor(mask)"
+        elif callable(mask) or (isinstance(mask, str) and mask == "causal"):
+            fix = "call it: mask=regard.causal()"
+        raise DtypeError("mask", f"expected a Mask or a tensor, got {type(mask).__name__}", fix)
+    check_dense("mask", mask)
+    # The operations on masks do not exist for 8-bit floats.
+    if mask.is_complex() or (mask.is_floating_point() and mask.dtype.itemsize == 1):
+        raise DtypeError(
+            "mask", f"expected booleans, integers or floats, got {mask.dtype}", "use mask.bool()"
+        )
+
+
+def check_mask_device(mask: Tensor, like: Tensor) -> None:
+    """Raise DtypeError for a mask on the meta device, which holds no numbers, unless ``like`` is on it too."""
+    if mask.is_meta and not like.is_meta:
+        raise DtypeError("mask", f"on meta, which holds no numbers, but q is on {like.device}")
+
+
+def kept(name: str, table: Tensor) -> Tensor:
+    """Return a table of booleans or of the integers 0 and 1 as booleans, and raise MaskError for other integers.
+
+    Other integers are most likely an additive mask that was made from integers, such as ``(1 - m) * -10000``, or ``~m``
+    of integers, which inverts every bit. In a trace the numbers are not available, and all but 0 count as True.
+
+    >>> kept("mask", torch.tensor([1, 0]))
+    tensor([ True, False])
+    """
+    if table.dtype == torch.bool:
+        return table
+    keep = table != 0
+    if readable(table) and bool((wrong := keep & (table != 1)).any()):
+        # Torch does not choose among 16-bit unsigned integers by booleans.
+        other = table.flatten()[int(wrong.flatten().nonzero()[0])].item()
+        raise MaskError(
+            name,
+            f"found the integer {other}, and integers must be 1 (may be attended) or 0 (masked)",
+            "a mask is booleans or 0 and 1 that keep, or floats of 0 and -inf that are added to the scores, or "
+            "Mask.from_key_padding_mask(...) of booleans that are True on padding",
+        )
+    return keep
 
 
 def read_causal_bias(mask: MaskLike) -> MaskLike:

@@ -6,6 +6,7 @@ leading axes.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,16 +19,59 @@ Array = NDArray[Any]
 quiet = np.errstate(invalid="ignore", over="ignore")
 
 
+def as_array(name: str, value: ArrayLike) -> Array:
+    """Return `np.asarray(value)`, or raise ValueError that names the argument.
+
+    >>> as_array("mask", [[1, 1], [1]])
+    Traceback (most recent call last):
+        ...
+    ValueError: mask: expected an array or lists of equal length, got [[1, 1], [1]]
+    """
+    try:
+        return np.asarray(value)
+    # A tensor that NumPy cannot read raises RuntimeError or TypeError.
+    except (ValueError, TypeError, RuntimeError) as error:
+        got = shortened(value) if isinstance(value, list | tuple) else type(value).__name__
+        raise ValueError(f"{name}: expected an array or lists of equal length, got {got}") from error
+
+
+def shortened(value: object) -> str:
+    """Return the text of a value for an error message, cut after 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def length(name: str, value: object, least: int = 0) -> int:
+    """Return a whole number of `least` or more as an int, or raise ValueError that names the argument.
+
+    >>> length("size", 3.5)
+    Traceback (most recent call last):
+        ...
+    ValueError: size: expected a whole number of 0 or more, got 3.5
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, RuntimeError):
+        number = None
+    if number is not None and number >= 2**31:
+        raise ValueError(f"{name}: expected a number below 2**31, got {shortened(value)}")
+    if number is None or isinstance(value, bool) or number < least:
+        raise ValueError(f"{name}: expected a whole number of {least} or more, got {shortened(value)}")
+    return number
+
+
 def as_floats(**arrays: ArrayLike | None) -> list[Array]:
     """Convert named arrays to one common float dtype, in the order of the arguments.
 
     float32 stays float32 and integers become float64. An argument that is None stays None in the list, although
     the return type does not say so. Raises ValueError for an array that does not hold real numbers.
     """
-    present = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
+    present = {name: as_array(name, array) for name, array in arrays.items() if array is not None}
     for name, array in present.items():
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")
+    if not present:
+        raise ValueError(f"{next(iter(arrays))}: expected an array of numbers, got None")
     dtype = np.result_type(*(array.dtype for array in present.values()))
     if dtype.kind != "f":
         dtype = np.dtype(np.float64)
@@ -42,6 +86,9 @@ def shape_text(shape: Sequence[int]) -> str:
 
 def check_matrix(name: str, array: Array, axes: str) -> None:
     """Raise ValueError if the array has fewer than two axes, whose letters in the message are ``axes``."""
+    # An argument that is None stays None in `as_floats`.
+    if array is None:
+        raise ValueError(f"{name}: expected (...,{axes}), got None")
     if array.ndim < 2:
         raise ValueError(
             f"{name}: expected (...,{axes}), got {shape_text(array.shape)}: add the missing axis, "

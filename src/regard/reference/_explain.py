@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from . import _tables
 from ._attention import attend
-from ._basics import Array, as_floats
+from ._basics import Array, as_floats, length, shortened
 from ._masks import apply_mask
 from ._scores import additive_scores, bilinear_scores, default_scale, dot_scores
 
@@ -98,6 +99,8 @@ def _tokens(name: str, tokens: Sequence[str] | None, letter: str, count: int) ->
     """Check the number of tokens, or number them (`q0`, `q1`, ...) if there are none."""
     if tokens is None:
         return tuple(f"{letter}{i}" for i in range(count))
+    if isinstance(tokens, str) or not isinstance(tokens, Iterable):
+        raise ValueError(f"{name}: expected a list of {count} words, got {shortened(tokens)}")
     texts = tuple(str(token) for token in tokens)
     if len(texts) != count:
         raise ValueError(f"{name}: {len(texts)} given, {count} in {letter}")
@@ -105,9 +108,9 @@ def _tokens(name: str, tokens: Sequence[str] | None, letter: str, count: int) ->
 
 
 def _check_params(score: str, params: Mapping[str, Any]) -> None:
-    if score not in _FUNCTIONS:
+    if not isinstance(score, str) or score not in _FUNCTIONS:
         raise ValueError(
-            f"score: expected one of {', '.join(_FUNCTIONS)} or a function of q and k, got {score!r}"
+            f"score: expected one of {', '.join(_FUNCTIONS)} or a function of q and k, got {shortened(score)}"
         )
     needed, allowed = _NEEDS.get(score, set()), _NEEDS.get(score, set()) | _MAY.get(score, set())
     for name in sorted(needed - set(params)):
@@ -124,7 +127,8 @@ def _score(score: ScoreLike, q: Array, k: Array, params: Mapping[str, Any]) -> t
                 "params: a function as score takes only q and k, bind its other parameters beforehand"
             )
         name = getattr(score, "__name__", "custom")
-        return name, f"{name}(q, k)", np.asarray(score(q, k))
+        (scores,) = as_floats(score=score(q, k))
+        return name, f"{name}(q, k)", scores
     _check_params(score, params)
     return score, _FORMULAS[score], _FUNCTIONS[score](q, k, **params)
 
@@ -132,7 +136,11 @@ def _score(score: ScoreLike, q: Array, k: Array, params: Mapping[str, Any]) -> t
 def _scale(score: ScoreLike, scale: float | None, width: int) -> float | None:
     """Return the factor on the scores, or None if the score is not "scaled_dot"."""
     if score == "scaled_dot":
-        return default_scale(width) if scale is None else float(scale)
+        if scale is None:
+            return default_scale(width)
+        if not isinstance(scale, numbers.Real) or isinstance(scale, bool) or not np.isfinite(scale):
+            raise ValueError(f"scale: expected a finite number, got {shortened(scale)}")
+        return float(scale)
     if scale is not None:
         raise ValueError(
             f"scale: only score='scaled_dot' takes a scale, got scale={scale!r} with another score"
@@ -195,6 +203,9 @@ def explain(
     q0  5.0000
     """
     _reject(unknown)
+    if params is not None and not isinstance(params, Mapping):
+        raise ValueError(f"params: expected the parameters of the score by name, got {shortened(params)}")
+    digits = length("digits", digits)
     q_, k_, v_ = as_floats(q=q, k=k, v=v)
     name, formula, scores = _score(score, q_, k_, dict(params or {}))
     factor = _scale(score, scale, q_.shape[-1])

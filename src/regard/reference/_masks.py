@@ -2,7 +2,7 @@
 
 The dtype alone decides the meaning of a mask, never the shape or the numbers.
 
-* In a bool or integer mask, True (non-zero) means "may be attended".
+* In a bool or integer mask, True (1) means "may be attended". Integers other than 0 and 1 are an error.
 * A float mask is added to the scores. 0 changes nothing, -inf masks the key, a finite number is a bias.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._basics import Array, as_floats, quiet, shape_text
+from ._basics import Array, as_array, as_floats, length, quiet, shape_text
 
 _AXES = {2: "(q,k)", 3: "(b,q,k)", 4: "(b,h,q,k)"}
 _COUNTED = {"b": "batches", "h": "heads", "q": "queries", "k": "keys"}
@@ -27,9 +27,7 @@ def causal_mask(q_len: int, k_len: int) -> Array:
     array([[  0.,   0.,   0., -inf],
            [  0.,   0.,   0.,   0.]])
     """
-    for name, length in (("q_len", q_len), ("k_len", k_len)):
-        if length < 0:
-            raise ValueError(f"{name}: expected a length of 0 or more, got {length}")
+    q_len, k_len = length("q_len", q_len), length("k_len", k_len)
     last_seen = np.arange(q_len)[:, None] + (k_len - q_len)  # (q,1)
     return np.where(np.arange(k_len)[None, :] <= last_seen, 0.0, -np.inf)
 
@@ -42,8 +40,7 @@ def create_causal_mask(size: int) -> Array:
      [  0.   0. -inf]
      [  0.   0.   0.]]
     """
-    if size < 0:
-        raise ValueError(f"size: expected a length of 0 or more, got {size}")
+    size = length("size", size)
     return causal_mask(size, size)
 
 
@@ -53,7 +50,7 @@ def create_padding_mask(seq: ArrayLike, pad_token: int = 0) -> Array:
     >>> create_padding_mask([[7, 8, 0]]).tolist()
     [[[0.0, 0.0, -inf]]]
     """
-    seq = np.asarray(seq)
+    seq = as_array("seq", seq)
     if seq.ndim == 0:
         raise ValueError("seq: expected tokens (b,k), got a single number")
     return np.where(seq == pad_token, -np.inf, 0.0)[..., None, :]  # (b,1,k)
@@ -103,11 +100,18 @@ def read_mask(mask: ArrayLike) -> tuple[Array, Array | None]:
     """Split a mask into a boolean mask (True where a key may be attended) and an additive bias.
 
     The bias is None for a bool or integer mask. A float mask is its own bias and masks keys where it is -inf.
-    Raises ValueError for NaN, +inf, other dtypes, and float masks of only zeros and ones.
+    Raises ValueError for integers other than 0 and 1, NaN, +inf, other dtypes, and float masks of only zeros and ones.
     """
-    mask = np.asarray(mask)
+    mask = as_array("mask", mask)
     if mask.dtype.kind in "biu":
-        return mask != 0, None
+        keep = mask != 0
+        if not (mask == keep).all():
+            raise ValueError(
+                f"mask: found the integer {mask[mask != keep][0]}, and integers must be 1 (may be attended) or "
+                "0 (masked): a mask is booleans or 0 and 1 that keep, or floats of 0 and -inf that are added to "
+                "the scores"
+            )
+        return keep, None
     if mask.dtype.kind != "f":
         raise ValueError(
             f"mask: expected an array of bool or integer (keep) or float (additive), got {mask.dtype}: "

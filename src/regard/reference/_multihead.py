@@ -13,7 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._attention import AttentionGrads, scaled_dot_product_attention, scaled_dot_product_attention_grad
-from ._basics import Array, as_floats, check_matrix, check_shape, linear, linear_grad, shape_text, softmax
+from ._basics import (
+    Array,
+    as_floats,
+    check_matrix,
+    check_shape,
+    length,
+    linear,
+    linear_grad,
+    shape_text,
+    softmax,
+)
 from ._masks import apply_mask
 from ._scores import scaled_dot_scores
 
@@ -57,8 +67,7 @@ def check_heads(num_heads: int, width: int, name: str) -> None:
 
     The message lists the numbers of heads that divide it. `name` says which width it is.
     """
-    if num_heads < 1:
-        raise ValueError(f"num_heads: expected 1 or more, got {num_heads}")
+    num_heads = length("num_heads", num_heads, least=1)
     if width % num_heads:
         choices = ", ".join(str(n) for n in range(1, width + 1) if width % n == 0)
         raise ValueError(
@@ -221,8 +230,7 @@ class MultiHeadAttention:
     """
 
     def __init__(self, d_model: int = 128, num_heads: int = 8, seed: int | None = None) -> None:
-        if d_model < 1:
-            raise ValueError(f"d_model: expected 1 or more, got {d_model}")
+        d_model, num_heads = length("d_model", d_model, least=1), length("num_heads", num_heads, least=1)
         check_heads(num_heads, d_model, "d_model")
         self.d_model = d_model
         self.num_heads = num_heads
