@@ -109,6 +109,96 @@ def test_values_hidden_from_every_query_reach_nothing(kernel, dtype, poison):
                 assert (grad[hidden[:, None].expand(B, H, n)] == 0).all()
 
 
+def _sees(mask, q, key):
+    """Return which queries ``(b,h,q)`` may attend to a key."""
+    grid = regard.shapes.Grid(*q.shape[:3], q.shape[2])
+    keep = regard.masks.as_mask(mask).dense(grid).expand(tuple(grid))
+    return keep[..., key].clone()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), float("-inf")])
+def test_poison_never_reaches_queries_that_do_not_see_it(kernel, dtype, poison):
+    q, k, v = _inputs(kernel, dtype)
+    n = q.shape[2]
+    place = n // 2
+    score = _score(kernel, dtype)
+    for mask in (
+        causal(),
+        window(3, 2),
+        causal() & padding([n, n - 2]),
+        (window(2, 2) | global_tokens([1])) & ~window(0, 0),
+        torch.rand(n, n) < 0.5,
+    ):
+        sees = _sees(mask, q, place)
+        sees[1] = False
+        for parts in ((1,), (2,)):
+            bad = [x.detach().clone() for x in (q, k, v)]
+            for part in parts:
+                bad[part][0, :, place] = poison
+            bad = [x.requires_grad_() for x in bad]
+            for way in _ways(kernel):
+                out, clean = (way(*x, mask=mask, score=score) for x in (bad, (q, k, v)))
+                assert torch.equal(out[~sees], clean[~sees])
+                if 2 in parts or poison != poison:
+                    assert not out[sees].isfinite().any()
+                grads = torch.autograd.grad(out[~sees].float().pow(2).sum(), bad)
+                expected = torch.autograd.grad(clean[~sees].float().pow(2).sum(), (q, k, v))
+                for got, want in zip(grads, expected, strict=True):
+                    torch.testing.assert_close(
+                        got, want, atol=0.05 if dtype == torch.bfloat16 else 1e-4, rtol=0.02
+                    )
+
+
+def test_poison_that_is_seen_reaches_the_gradients_of_its_rows_alone(kernel):
+    q, k, v = _inputs(kernel, torch.float64)
+    place = q.shape[2] // 2
+    bad_v = v.detach().clone()
+    bad_v[0, 0, place, 2] = float("nan")
+    bad_v.requires_grad_()
+    out = attention(q, k, bad_v, mask=causal(), score=_score(kernel, torch.float64))
+    # The other columns of these rows do not depend on the value.
+    assert torch.equal(
+        out.isnan().nonzero(),
+        out[:1, :1, place:, 2:3].new_tensor([[0, 0, i, 2] for i in range(place, q.shape[2])]).long(),
+    )
+    # The gradient of the row is NaN in this column, and must not reach keys that the row does not see.
+    grads = torch.autograd.grad(out[0, 0, place].pow(2).sum(), (q, k, bad_v))
+    for grad, rows in zip(
+        grads, (slice(place, place + 1), slice(0, place + 1), slice(0, place + 1)), strict=True
+    ):
+        assert grad[0, 0, rows].isnan().all()
+        assert int(grad.isnan().sum()) == grad[0, 0, rows].numel()
+
+
+def test_an_infinite_key_whose_weight_is_0_reaches_no_gradient_of_other_queries():
+    """Its score is -inf, so no row of the output shows it."""
+    q = torch.rand(1, 1, 11, D, requires_grad=True)
+    k, v = torch.randn(1, 1, 11, D), torch.randn(1, 1, 11, E)
+    k[0, 0, 7] = float("-inf")
+    k.requires_grad_()
+    for way in _ways("default"):
+        out = way(q, k, v, mask=causal())
+        assert out.isfinite().all()
+        for grad in torch.autograd.grad(out[:, :, :7].sum(), (q, k)):
+            assert grad.isfinite().all()
+
+
+def test_poison_leaves_the_map_and_the_weights_of_other_queries_as_they_are(kernel):
+    q, k, v = (x.detach() for x in _inputs(kernel, torch.float32))
+    n, score = q.shape[2], _score(kernel, torch.float32)
+    bad_k = k.clone()
+    bad_k[0, :, n - 2] = float("nan")
+    for mask in (causal(), window(4, 0)):
+        sees = _sees(mask, q, n - 2)
+        sees[1] = False
+        expected = attention_with_weights(q, k, v, mask=mask, score=score)[1]
+        seen = attention(q, bad_k, v, mask=mask, score=score, return_map=True)[1]
+        for weights in (seen.weights(), attention_with_weights(q, bad_k, v, mask=mask, score=score)[1]):
+            torch.testing.assert_close(weights[~sees], expected[~sees], atol=1e-5, rtol=1e-4)
+        assert seen.topk(2).weights[~sees].isfinite().all()
+
+
 def test_keys_outside_every_window_reach_nothing(kernel):
     q, k, v = _inputs(kernel, torch.float32)
     q = q[:, :, -4:]

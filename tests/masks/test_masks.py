@@ -179,7 +179,7 @@ def test_a_copy_of_a_mask_does_not_change_with_the_original():
 
 LEAVES = st.one_of(
     st.builds(causal, st.one_of(st.none(), st.integers(-9, 9))),
-    st.builds(window, st.integers(0, 9), st.integers(0, 9)),
+    st.builds(window, st.one_of(st.none(), st.integers(0, 9)), st.one_of(st.none(), st.integers(0, 9))),
     st.builds(global_tokens, st.lists(st.integers(0, 11), max_size=3)),
     st.builds(
         lambda seed, size: blocks(
@@ -218,6 +218,30 @@ def test_block_arithmetic_is_sound_in_any_order(mask, q, k, size, seed):
             assert cells.all()
         else:
             assert found[i, j] == SOME
+
+
+PER_KEY = st.builds(lambda n: padding([n]), st.integers(0, 12))
+
+
+@examples(300, 2000)
+@given(mask=TREES, keys=PER_KEY, left=st.booleans(), q=st.integers(1, 29), k=st.integers(12, 29))
+def test_the_covering_rows_see_every_key_that_a_row_sees(mask, keys, left, q, k):
+    grid = Grid(1, 1, q, k)
+    for combined in (mask, keys & mask if left else mask & keys, mask | keys, keys & ~keys):
+        dense = combined.dense(grid).expand(tuple(grid))
+        assert torch.equal(dense[:, :, combined.covering_rows(grid)].any(dim=2), dense.any(dim=2))
+
+
+def test_the_covering_rows_of_common_masks_are_few():
+    grid = Grid(1, 1, 1000, 1000)
+    for mask in (
+        causal(),
+        causal() & padding([5]),
+        window(None, 3),
+        padding([5]) & causal() & window(None, 0),
+    ):
+        assert mask.covering_rows(grid) == slice(999, 1000)
+    assert window(99, 0).covering_rows(grid) == slice(99, 1000, 100)
 
 
 def test_block_arithmetic_is_exact_for_a_window():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
@@ -24,6 +25,8 @@ __all__ = ["Call", "attend_with_weights", "run", "weights_of"]
 
 # The most weights that dense attention holds at once. Larger calls are computed a few queries at a time.
 _MAX_WEIGHTS = 2**25
+# Up to so many numbers, the sum of a tensor takes less time than choosing some of its rows.
+_FEW = 2**15
 
 
 class Call(NamedTuple):
@@ -49,29 +52,49 @@ def attend_with_weights(call: Call) -> tuple[Tensor, Tensor]:
 
     Dropout is applied to the output only.
     """
-    weights = weights_of(call)
+    weights = _weights_of(call)
     with _without_autocast(call):
-        return dense.weighted_sum(weights, call.v, call.dropout), weights
+        out = dense.weighted_sum(weights, call.v, call.dropout)
+        poison = _find_poison(call, out)
+        if poison is None:
+            return out, weights
+        weights = _weights_of(poison.clean)
+        out = dense.weighted_sum(weights, poison.clean.v, call.dropout)
+        return poison.restore(out, _exact_outputs), poison.restore(weights, _exact_weights)
+
+
+def weights_of(call: Call) -> Tensor:
+    """Compute all weights ``(b,h,q,k)`` in the wide dtype."""
+    weights = _weights_of(call)
+    with _without_autocast(call):
+        poison = _find_poison(call, weights)
+        return weights if poison is None else poison.restore(_weights_of(poison.clean), _exact_weights)
 
 
 def run(call: Call, want_lse: bool) -> tuple[Tensor, Tensor | None, Prepared | None]:
     """Compute the output ``(b,h,q,e)`` of a call with the fastest kernel that supports it.
 
     The second value is the log-sum-exp ``(b,h,q)`` or None. ``want_lse`` asks for it. It is None all the same from the
-    fused kernel of other devices than the CPU, and from block-sparse attention with dropout or a trained bias. Without
-    these, block-sparse attention also returns it unasked. The third value has the projected queries and keys. It is
-    None for a callable score.
+    fused kernel of other devices than the CPU, from block-sparse attention with dropout or a trained bias, and for
+    keys or values that are not finite. Without these, block-sparse attention also returns it unasked. The third value
+    has the projected queries and keys. It is None for a callable score.
     """
+    # A score that has parameters is projected under the caller's autocast.
     ready = call.ready()
     with _without_autocast(call):
-        if (
-            ready is None
-            or ready.v is not None
-            or 0 in (*call.grid, call.v.shape[-1])
-            or needs_plain_formula()
-        ):
-            return (*_dense(call, ready, want_lse), ready)
-        return (*_product(call, ready, want_lse), ready)
+        out, lse = _run(call, ready, want_lse)
+        poison = _find_poison(call, out)
+    if poison is not None:
+        clean = poison.clean.ready()
+        with _without_autocast(call):
+            out, lse = poison.restore(_run(poison.clean, clean, want_lse)[0], _exact_outputs), None
+    return out, lse, ready
+
+
+def _run(call: Call, ready: Prepared | None, want_lse: bool) -> tuple[Tensor, Tensor | None]:
+    if ready is None or ready.v is not None or 0 in (*call.grid, call.v.shape[-1]) or needs_plain_formula():
+        return _dense(call, ready, want_lse)
+    return _product(call, ready, want_lse)
 
 
 def _without_autocast(call: Call) -> AbstractContextManager:
@@ -161,8 +184,7 @@ def _dense_rows(
     return dense.weighted_sum(weights, call.v, call.dropout).to(call.v.dtype), lse
 
 
-def weights_of(call: Call) -> Tensor:
-    """Compute all weights ``(b,h,q,k)`` in the wide dtype."""
+def _weights_of(call: Call) -> Tensor:
     ready = call.ready()
     with _without_autocast(call):
         return _weights_of_rows(call, ready, slice(0, call.grid.q), False)[0]
@@ -247,3 +269,141 @@ def _unfold(result: Tensor | tuple[Tensor, Tensor | None], grid: Grid) -> tuple[
     out, lse = _pair(result)
     out = out.reshape(grid.b, grid.h, grid.q, -1)
     return out, None if lse is None else lse.reshape(grid.b, grid.h, grid.q)
+
+
+# ---- keys and values that are not finite, and that a mask hides from some queries only
+
+
+class _Poison(NamedTuple):
+    """A call whose keys or values hold NaN or infinity.
+
+    A weight of 0 times NaN is NaN, so every kernel would spread it to queries that may not see it.
+    """
+
+    call: Call
+    clean: Call
+    """The call with zeros in these keys and values, and in the queries that see them."""
+    rows: Tensor
+    """The queries that see such a key, or are not finite themselves, ``(b,h,q)``."""
+
+    def restore(self, clean: Tensor, exact: Callable[[Call, Prepared | None, slice], Tensor]) -> Tensor:
+        """Return the result ``(b,h,q,...)`` of the clean call, with the rows that see poison computed by ``exact``."""
+        if not bool(self.rows.any()):
+            return clean
+        with torch.no_grad():
+            ready, replaced = self.call.ready(), clean.clone()
+            for rows in _row_blocks(self.call.grid, whole=ready is None):
+                seen = self.rows[:, :, rows, None]  # (b,h,rows,1)
+                if bool(seen.any()):
+                    result = exact(self.call, ready, rows).to(clean.dtype)
+                    replaced[:, :, rows] = torch.where(seen, result, clean[:, :, rows])
+        call = self.call
+        return _Restored.apply(clean, call.q, call.k, call.v, replaced, self.rows, call)
+
+
+class _Restored(torch.autograd.Function):
+    """Rows of a result replaced by rows that are not finite.
+
+    The gradient of a replaced row is NaN for its query and for the keys and values that it sees, unless the gradient of
+    the row is 0, as for a row that the loss leaves out.
+    """
+
+    @staticmethod
+    def forward(ctx, clean, q, k, v, replaced, rows, call):
+        ctx.save_for_backward(rows)
+        ctx.call = call
+        return replaced
+
+    @staticmethod
+    def backward(ctx, g: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
+        (rows,), call = ctx.saved_tensors, ctx.call
+        used = rows & (g != 0).any(dim=-1)  # (b,h,q)
+        passed = torch.where(rows[..., None], 0.0, g)
+        if not bool(used.any()):
+            return passed, None, None, None, None, None, None
+        hit = torch.zeros(*call.grid[:2], call.grid.k, dtype=torch.bool, device=g.device)  # (b,h,k)
+        for block in _row_blocks(call.grid, whole=False):
+            hit |= (_keep_of_rows(call, block) & used[:, :, block, None]).any(dim=2)
+        hit = hit.unflatten(1, (call.k.shape[1], -1)).any(dim=2)  # (b,g,k)
+        spread = [
+            torch.zeros_like(x).masked_fill(which[..., None], float("nan")) if needed else None
+            for x, which, needed in zip(
+                (call.q, call.k, call.v), (used, hit, hit), ctx.needs_input_grad[1:4], strict=True
+            )
+        ]
+        return passed, *spread, None, None, None
+
+
+def _find_poison(call: Call, out: Tensor) -> _Poison | None:
+    """Return the keys and values that are not finite and may have reached queries that do not see them, or None.
+
+    ``out`` is the result of a kernel. Every key that is not hidden from all queries is seen by a row, and a value that
+    is not finite makes that row so, whatever its weight. Rows that together see all keys are read. An infinite key can
+    have a weight of 0. It spreads only in the backward pass, so keys are read if there will be one.
+
+    In a trace and on other devices than the CPU no numbers are read, and the result is None.
+    """
+    mask, h, groups = call.mask, call.grid.h, call.k.shape[1]
+    if mask is None or ((mask.per_key or call.grid.q == 1) and groups == h):
+        # No key is seen by some queries only.
+        return None
+    if not out.is_cpu or not out.numel() or not readable(out):
+        return None
+    backward = out.requires_grad
+    read = out.detach() if backward else out
+    if out.numel() > _FEW:
+        read = read[:, :, mask.covering_rows(call.grid)]
+    if math.isfinite(_total(read)) and not (backward and not math.isfinite(_total(call.k.detach()))):
+        return None
+    with torch.no_grad():
+        # The sum of finite numbers can overflow, so each number is read now.
+        bad = ~(call.k.isfinite().all(dim=-1) & call.v.isfinite().all(dim=-1))  # (b,g,k)
+        columns = bad.any(dim=0).any(dim=0).nonzero()[:, 0]
+        if not len(columns):
+            return None
+        # (b,h,columns)
+        bad_columns = bad[:, :, columns].repeat_interleave(h // groups, dim=1)
+        poisoned = ~call.q.isfinite().all(dim=-1)  # (b,h,q)
+        for block in _row_blocks(call.grid, whole=False):
+            poisoned[:, :, block] |= (_keep_of_rows(call, block, columns) & bad_columns[:, :, None]).any(
+                dim=-1
+            )
+    k, v = (x.masked_fill(bad[..., None], 0.0) for x in (call.k, call.v))
+    return _Poison(call, call._replace(q=call.q.masked_fill(poisoned[..., None], 0.0), k=k, v=v), poisoned)
+
+
+def _total(x: Tensor) -> float:
+    """Return the sum of all numbers, which is not finite if one of them is not."""
+    # A half-precision sum would overflow.
+    return (x.sum() if x.dtype in (torch.float32, torch.float64) else x.sum(dtype=torch.float32)).item()
+
+
+def _row_blocks(grid: Grid, whole: bool) -> Iterator[slice]:
+    """Yield blocks of queries with at most so many weights as dense attention holds at once."""
+    rows = grid.q if whole else max(1, _MAX_WEIGHTS // max(1, grid.b * grid.h * grid.k))
+    for start in range(0, grid.q, rows):
+        yield slice(start, min(start + rows, grid.q))
+
+
+def _keep_of_rows(call: Call, rows: slice, columns: Tensor | None = None) -> Tensor:
+    """Return which keys some queries may attend to, ``(b or 1,h or 1,rows,k)``, of all keys or of some columns."""
+    assert call.mask is not None
+    i = torch.arange(rows.start, rows.stop, device=call.q.device)[:, None]
+    j = torch.arange(call.grid.k, device=call.q.device) if columns is None else columns
+    return call.mask.allow(i, j[None, :], call.grid)
+
+
+def _exact_weights(call: Call, ready: Prepared | None, rows: slice) -> Tensor:
+    return _weights_of_rows(call, ready, rows, False)[0]
+
+
+def _exact_outputs(call: Call, ready: Prepared | None, rows: slice) -> Tensor:
+    """Compute rows of the output, in which values count only for queries that see them, ``(b,h,rows,e)``."""
+    weights, v = _exact_weights(call, ready, rows), call.v
+    out = dense.weighted_sum(weights, v.masked_fill(~v.isfinite(), 0.0), 0.0)
+    keep = _keep_of_rows(call, rows).expand(weights.shape).to(weights.dtype)
+    for number, places in ((math.nan, v.isnan()), (math.inf, v == math.inf), (-math.inf, v == -math.inf)):
+        seen = dense.weighted_sum(keep, places, 0.0) > 0
+        # The sum of both infinities is NaN.
+        out = out + torch.zeros_like(out).masked_fill(seen, number)
+    return out

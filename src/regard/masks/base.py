@@ -71,6 +71,13 @@ class Mask:
         """True if the kind of mask shows that every query sees the same keys, as with padding."""
         return False
 
+    def covering_rows(self, grid: Grid) -> slice:
+        """Return queries that together see every key that any query sees, such as the last one of ``causal()``.
+
+        All queries are always a correct answer.
+        """
+        return slice(grid.q - 1, grid.q) if self.per_key else slice(0, grid.q)
+
     @property
     def is_sparse(self) -> bool:
         """True if the rule may mask whole blocks, which a block-sparse kernel can skip."""
@@ -210,6 +217,18 @@ class And(Mask):
         return And(self.left.part(b, h), self.right.part(b, h))
 
     @property
+    def per_key(self) -> bool:
+        return self.left.per_key and self.right.per_key
+
+    def covering_rows(self, grid: Grid) -> slice:
+        left, right = self.left.covering_rows(grid), self.right.covering_rows(grid)
+        if self.left.per_key or self.right.per_key:
+            return right if self.left.per_key else left
+        # The last query sees the intersection of all that it sees in each mask.
+        last = slice(grid.q - 1, grid.q)
+        return last if left == right == last else slice(0, grid.q)
+
+    @property
     def rule(self) -> tuple:
         return ("and", self.left.rule, self.right.rule)
 
@@ -254,6 +273,16 @@ class Or(Mask):
 
     def part(self, b: slice, h: slice) -> Mask:
         return Or(self.left.part(b, h), self.right.part(b, h))
+
+    @property
+    def per_key(self) -> bool:
+        return self.left.per_key and self.right.per_key
+
+    def covering_rows(self, grid: Grid) -> slice:
+        left, right = self.left.covering_rows(grid), self.right.covering_rows(grid)
+        if self.left.per_key or self.right.per_key:
+            return right if self.left.per_key else left
+        return left if left == right else slice(0, grid.q)
 
     @property
     def rule(self) -> tuple:

@@ -103,6 +103,9 @@ class Causal(Mask):
     def symbolic(self) -> bool:
         return not isinstance(self.offset, Tensor)
 
+    def covering_rows(self, grid: Grid) -> slice:
+        return slice(grid.q - 1, grid.q)
+
     @property
     def is_sparse(self) -> bool:
         return self.symbolic
@@ -172,6 +175,13 @@ class Window(_Rule):
     @property
     def rule(self) -> tuple:
         return ("window", self.left, self.right)
+
+    def covering_rows(self, grid: Grid) -> slice:
+        if self.left is None:
+            return slice(grid.q - 1, grid.q)
+        # Rows that are left + 1 apart leave out no key, also before the first of them if that row has the key 0.
+        step = self.left + 1
+        return slice((grid.q - 1) % step, grid.q, step) if grid.shift <= 0 else slice(0, grid.q)
 
 
 def _is_in(x: Tensor, values: Tensor) -> Tensor:

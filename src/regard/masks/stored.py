@@ -109,6 +109,10 @@ class StoredMask(Mask):
     def seen_keys(self, grid: Grid) -> Tensor | None:
         return four_axes(self.keep).any(dim=2).expand(-1, -1, grid.k)
 
+    @property
+    def per_key(self) -> bool:
+        return self.keep.shape[-2] == 1
+
 
 def padding(keep: Tensor | Sequence[int]) -> Mask:
     """Make a mask that hides padding keys from every query.
