@@ -197,9 +197,15 @@ def of_idefics() -> nn.Module:
     """Build the resampler of Idefics2, which is given a mask of its features."""
     from transformers.models.idefics2 import modeling_idefics2 as idefics2
 
-    sizes = {"hidden_size": WIDTH, "resampler_n_latents": LATENTS, "resampler_depth": 2}
-    heads = {"resampler_n_heads": HEADS, "resampler_head_dim": 8, "num_key_value_heads": HEADS}
-    config = idefics2.Idefics2PerceiverConfig(**sizes, **heads, attn_implementation="eager")
+    config = idefics2.Idefics2PerceiverConfig(
+        hidden_size=WIDTH,
+        resampler_n_latents=LATENTS,
+        resampler_depth=2,
+        resampler_n_heads=HEADS,
+        resampler_head_dim=8,
+        num_key_value_heads=HEADS,
+    )
+    config._attn_implementation = "eager"
     model = idefics2.Idefics2PerceiverResampler(config)
     return With(model, lambda x: {"context": x, "attention_mask": torch.ones(x.shape[:2])})
 
