@@ -38,7 +38,10 @@ def classify(
         read = classifier.encoder
         problem = f"texts have more than {read.most} tokens: their {read.cut} was not read"
         found = long_texts.count(classifier.classify(texts, batch_size=batch_size), problem)
+        known_before = len(strange)
         strange.extend(one.source for one in found if classifier.knows_no_word(one))
+        if strange and not known_before:
+            say(f"the model knows no word of {strange[0]!r:.60}: the label is a guess")
         return found
 
     places: dict[str, Any] = {
@@ -50,6 +53,5 @@ def classify(
     }
     streams.predict_texts("classify", predict, chunks, output, **places)
     long_texts.report()
-    if strange:
-        more = f" and of {len(strange) - 1:,} others" if len(strange) > 1 else ""
-        say(f"the model knows no word of {strange[0]!r:.60}{more}: the label is a guess")
+    if len(strange) > 1:
+        say(f"the model knows no word of {len(strange):,} texts: their labels are guesses")

@@ -342,7 +342,6 @@ def predict_texts(
                 for line in output.lines(predictor, prediction):
                     print(line, file=results.stream)
             answered += len(predictions)
-            results.stream.flush()
         if not results.number:
             say("the input is empty")
         seconds = time.perf_counter() - began
@@ -433,7 +432,8 @@ class Results(Done):
         self.end = 0  # of the results that are complete, in bytes
 
     def count(self, number: int) -> None:
-        """Note that ``number`` more inputs are done, whose results are in the stream."""
+        """Flush the stream, and note that it has the results of ``number`` more inputs."""
+        self.stream.flush()
         if self.stream is not sys.stdout and self.stream.seekable():
             self.end = self.stream.tell()
         super().count(number)
