@@ -76,7 +76,7 @@ class CallLog:
 
     def forget_parts(self, running: RunningModule) -> None:
         """Remove the notes on parts of an attention whose own call was recorded, since they belong to this record."""
-        owns_record = self.unseen and self._recorded.get(running.name, 0) > running.noticed
+        owns_record = self._recorded.get(running.name, 0) > running.noticed
         if owns_record and is_attention(running.module, running.name):
             self.unseen.forget_since(running.noticed)
 

@@ -214,7 +214,8 @@ class HandwrittenAttention:
     def check_unseen(self, running: RunningModule) -> None:
         """Note a module that is called attention and in which no attention was noticed, whatever it computed."""
         if self._log.noticed != running.noticed:
-            self._log.forget_parts(running)
+            if self._log.unseen.without_softmax:
+                self._log.forget_parts(running)
             return
         module, name = running.module, running.name
         if is_attention(module, name) and may_be_whole_attention(module, name) and not repeats_for_gradient():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -85,14 +86,20 @@ class ModuleStack:
 
     def is_cross(self, running: RunningModule) -> bool | None:
         """Whether an attention has the keys of another sequence. None where neither it nor its caller shows it."""
-        depth = next(n for n, other in enumerate(self.modules) if other is running)
-        around = self.modules[depth - 1 :: -1] if depth else []
-        outer = ((x.module, x.arguments) for x in around)
-        cross = is_cross(running.module, running.name, running.arguments, outer)
-        if cross is not None or not around or not is_attention(around[0].module, around[0].name):
+        cross = is_cross(running.module, running.name, running.arguments, self._outside(running))
+        if cross is not None:
             return cross
-        outer = ((x.module, x.arguments) for x in around[1:])
-        return is_cross(around[0].module, around[0].name, around[0].arguments, outer)
+        around = self.around(running)
+        if around is None or not is_attention(around.module, around.name):
+            return None
+        return is_cross(around.module, around.name, around.arguments, self._outside(around))
+
+    def _outside(self, running: RunningModule) -> Iterator[tuple[nn.Module, dict[str, Any]]]:
+        """Yield the modules around another with their arguments, innermost first."""
+        around = self.around(running)
+        while around is not None:
+            yield around.module, around.arguments
+            around = self.around(around)
 
 
 def repeats_for_gradient() -> bool:
