@@ -20,7 +20,7 @@ def test_rollout_and_flow_need_every_layer():
             ask()
     each = whole[0].map.nbytes
     with pytest.warns(UserWarning, match="past the memory budget"):
-        seen, _ = seen_of(model, x, options={"memory": 2 * each})
+        seen, _ = seen_of(model, x, options={"memory": 2 * each + each // 2})
     assert [record.dropped is None for record in seen] == [True, True, False]
     for ask in (seen.rollout, seen.flow):
         with pytest.raises(
@@ -56,7 +56,7 @@ def test_dropped_records_are_left_out_of_tables():
     model, x = encoder(2), torch.randn(B, Q, 2 * D)
     each = seen_of(model, x)[0][0].map.nbytes
     with pytest.warns(UserWarning, match="past the memory budget"):
-        seen, _ = seen_of(model, x, options={"memory": each})
+        seen, _ = seen_of(model, x, options={"memory": each + each // 2})
     assert len(seen.head_table()) == 2
     assert len(seen.entropy()) == len(seen.distance()) == len(seen.alignments()) == 1
     assert len(seen.dropped) == 1

@@ -155,7 +155,9 @@ def test_a_task_is_trained_saved_loaded_and_evaluated(case, tmp_path):
         assert len(recording) >= 1
         (weights,) = predictor.word_weights(before[0])
         # A writer shows the words that it wrote, and models of pictures the cells or pixels of the picture.
-        columns = {"write": weights.weights.shape[1], "caption": 16, "images": 16, "glimpse": 256}
+        # A translator reads "A dog 3." as four words.
+        columns = {"write": weights.weights.shape[1], "translate": 4}
+        columns |= {"caption": 16, "images": 16, "glimpse": 256}
         assert weights.weights.shape[1] == columns.get(case.task, 3)
 
 

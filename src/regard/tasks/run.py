@@ -11,6 +11,7 @@ import math
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -326,7 +327,7 @@ class _Run:
             except ArgumentError:
                 # A batch holds at least one row of the largest size.
                 break
-            objective = self.task.objective(self.settings, self.data)
+            objective = self._objective_again()
         batches = objective.batches_per_epoch(self.processes.world)
         updates = math.ceil(batches / before.accumulate)
         if updates and before.epochs is not None and not self.given & set(DURATIONS):
@@ -339,7 +340,13 @@ class _Run:
             return objective, []
         self.processes.on_first(self._save_settings)
         # Its settings are those that the card of the model tells.
-        return self.task.objective(self.settings, self.data), [self._fitted(before, total)]
+        return self._objective_again(), [self._fitted(before, total)]
+
+    def _objective_again(self) -> TrainingTask:
+        """Return the objective with other settings, without the warnings on the data that the first one has given."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.task.objective(self.settings, self.data)
 
     def _fitted(self, before: TaskSettings, total: int | None) -> str:
         """Return a line for the user on the settings that differ from those before, in a run of ``total`` updates."""

@@ -58,17 +58,18 @@ def test_a_run_prints_its_data_vocabulary_and_model(place, capsys):
     train_translator(settings, "run")
     said = capsys.readouterr().err.splitlines()
     size = len(data_module.load_vocabulary("run/tokenizer.json"))
-    assert said[0] == "data: 5 pairs read, 2 of them to train on"
-    assert said[1].startswith(
+    assert said[0] == "read: source = column 0, target = column 1 (counted from 0)"
+    assert said[1] == "data: 5 pairs read, 2 of them to train on"
+    assert said[2].startswith(
         "left out of the data: 1 with an empty side (the first: train.tsv, line 5), 1 seen before, 1"
     )
-    assert said[2:4] == ["validation: 3 pairs held out", f"vocabulary: bpe, {size} tokens"]
+    assert said[3:5] == ["validation: 3 pairs held out", f"vocabulary: bpe, {size} tokens"]
     count = re.search(
         r"`transformer` with ([\d,]+) parameters", (place / "data/run/best/README.md").read_text()
     )
     assert count is not None
-    assert said[4] == f"model: transformer, {count.group(1)} parameters"
-    assert said[5].startswith("step 1: bleu ")
+    assert said[5] == f"model: transformer, {count.group(1)} parameters"
+    assert said[6].startswith("step 1: bleu ")
     train_translator(settings, "quiet", show=False)
     assert capsys.readouterr().err == ""
 
@@ -237,7 +238,6 @@ def test_without_a_validation_part_a_share_is_held_out(data_set):
         ({"steps": 1.5}, "steps: expected int or nothing, got 1.5"),
         ({"lowercase": 1}, "lowercase: expected bool, got 1"),
         ({"heads": True}, "heads: expected int, got True"),
-        ({"columns": None}, "columns: expected str, got None"),
     ],
 )
 def test_settings_of_the_wrong_type_are_refused(options, message):
