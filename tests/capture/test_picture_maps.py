@@ -125,7 +125,7 @@ def test_a_changed_patch_changes_the_token_of_its_place_in_qwen(kind):
 
 def test_a_changed_patch_changes_the_token_of_its_place_in_llava_and_paligemma():
     for model, ids in (
-        (llava(vision_feature_layer=0), [1] + [P] * 36 + [3]),
+        (llava(vision_feature_layer=[0]), [1] + [P] * 36 + [3]),
         (paligemma(layers=0), [P] * 36 + [1, 3]),
     ):
         before = padded([ids]) | {"pixel_values": torch.zeros(1, 3, 12, 12)}
@@ -162,7 +162,7 @@ def test_a_changed_patch_changes_the_tokens_of_its_place_in_llava_next(size, row
         crop_size={"height": 12, "width": 12},
         image_grid_pinpoints=[[12, 24], [24, 12], [24, 24]],
     )
-    model = llava_next(vision_feature_layer=0, image_grid_pinpoints=[[12, 24], [24, 12], [24, 24]])
+    model = llava_next(vision_feature_layer=[0], image_grid_pinpoints=[[12, 24], [24, 12], [24, 24]])
     ids = [1] + [P] * (36 + rows * (columns + 1)) + [3]
     plain = padded([ids]) | dict(processor(Image.fromarray(painted(*size)), return_tensors="pt"))
     layout = next(record.pictures for record in seen_by(model, plain) if record.pictures is not None)

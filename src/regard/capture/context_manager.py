@@ -26,6 +26,7 @@ from regard.capture.messages import (
     no_attention_error,
     ran_in_other_thread_error,
     rival_ids_warning,
+    unjoined_steps_warning,
     unseen_warning,
 )
 from regard.capture.options import as_layers, as_modules, as_numbers
@@ -188,6 +189,8 @@ class Capture:
             warnings.warn(unseen_warning(session.log.unseen), stacklevel=2)
         if session.log.guessed:
             warnings.warn(guessed_axes_warning(session.log.guessed), stacklevel=2)
+        if session.collector.unjoined:
+            warnings.warn(unjoined_steps_warning(session.collector.unjoined), stacklevel=2)
         for doubt, names in session.collector.doubted.items():
             warnings.warn(doubtful_weights_warning(doubt, names), stacklevel=2)
         if not self._naming.by_hand and (unnamed := rival_ids_warning(session.collector)):

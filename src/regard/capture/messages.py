@@ -31,6 +31,7 @@ __all__ = [
     "no_attention_error",
     "ran_in_other_thread_error",
     "rival_ids_warning",
+    "unjoined_steps_warning",
     "unseen_warning",
 ]
 
@@ -136,6 +137,14 @@ def guessed_axes_warning(guessed: Mapping[str, tuple[int, ...]]) -> str:
 def doubtful_weights_warning(doubt: Doubt, names: Iterable[str]) -> str:
     """Return the warning for records that may not be all that multiplies the values."""
     return f"the weights of {_listed(names)} are recorded {_DOUBTS[doubt]}; record.note marks them"
+
+
+def unjoined_steps_warning(names: Iterable[str]) -> str:
+    """Return the warning for steps of ``generate()`` that are records of their own."""
+    return (
+        f"not joined: in {_listed(names)} the keys of a step do not continue those of the step before, so that steps "
+        "of generate() are records of their own: for one map, call the model once on the whole text"
+    )
 
 
 def rival_ids_warning(collector: Collector) -> str | None:

@@ -9,6 +9,7 @@ from torch import nn
 from regard.biases import dense_bias
 from regard.capture.reading.axes import SoftmaxContext
 from regard.capture.reading.call_parts import distinct_heads
+from regard.capture.reading.head_folds import HeadFolds
 from regard.capture.reading.masks import (
     MaskReader,
     _hides_nothing,
@@ -131,7 +132,7 @@ def test_repeated_heads_are_found(groups):
 
 def test_scores_changed_without_the_tracer_are_not_taken_as_exact():
     aten = torch.ops.aten
-    tracer = ScoreTracer([])
+    tracer = ScoreTracer([], HeadFolds())
     q, k = torch.randn(2, 5, 4), torch.randn(2, 4, 7)
     scores = torch.bmm(q, k)
     tracer.note_operation(aten.bmm.default, (q, k), {}, scores)

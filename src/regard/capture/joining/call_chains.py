@@ -14,6 +14,7 @@ from torch import Tensor
 from regard.capture.joining.kept_calls import KeptCall
 from regard.capture.joining.rejected_tokens import without_last_rows
 from regard.capture.reading.attention_calls import AttentionCall
+from regard.capture.reading.call_parts import HeadsInQueries
 from regard.capture.reading.masks import MaskReading, is_causal_mask
 from regard.capture.reading.running_modules import RunningModule
 from regard.capture.reading.sinks import Sinks
@@ -29,6 +30,8 @@ class RecordedCall(NamedTuple):
     kept: KeptCall
     # The number of keys of the call, including unused keys, which are not kept.
     keys: int
+    # The heads that the model computed as further queries, which have an axis of their own in the kept call.
+    folded: HeadsInQueries | None = None
 
 
 class CallChain:
@@ -165,6 +168,23 @@ class CallChain:
         assert keys is not None
         k = k.to(keys.device)
         return all(any(torch.equal(row, held) for held in keys) for row in k)
+
+    def should_continue(self, call: AttentionCall, cache: Any) -> bool:
+        """Return whether a call that does not continue this chain has its cache, or past keys as if it did.
+
+        A call on a part of the keys is a branch of its own, after the caller has cropped the cache.
+        """
+        if self.dropped:
+            return False
+        past = k_minus_q(call.grid)
+        if cache is not None and self.cache is not None:
+            if self.cache() is not cache:
+                return False
+            if call.k is None or not 0 < past < self.count or call.grid.h != self._last.h:
+                return True
+            return not (self._alike(call) and self._holds(call.k.narrow(2, 0, past), 0))
+        began_with_tokens = bool(self.calls) and self.calls[0].grid.q == self.calls[0].grid.k
+        return self.cross is not True and began_with_tokens and past == self._last.k
 
     def continues_dropped_calls(self, call: AttentionCall, step: int, growing: bool) -> str | None:
         """Return how a call continues dropped calls, judged by its sizes, and count its rows as lost.

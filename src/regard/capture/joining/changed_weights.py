@@ -17,6 +17,8 @@ def changed_weights(recorded: RecordedCall, weights: Tensor, heads: list[int] | 
     chain, kept = recorded.chain, recorded.kept
     if kept is not chain.calls[-1]:
         return None
+    if recorded.folded is not None:
+        weights = recorded.folded.unfold(weights)
     if heads is not None:
         weights = weights[:, [n % weights.shape[1] for n in heads]]
     if weights.shape[3] == recorded.keys:

@@ -63,6 +63,8 @@ class Collector:
         self.layers_from_end: set[int] = set()
         # The names of modules whose records may not be all that multiplies the values.
         self.doubted: dict[Doubt, dict[str, None]] = {}
+        # The names of modules with a step that has the cache or the sizes of the step before, and other keys.
+        self.unjoined: dict[str, None] = {}
         # The number of times that draft tokens were rejected.
         self._rejections = 0
         # The latest chain of each module, and of each of its calls within a step.
@@ -126,6 +128,8 @@ class Collector:
                 self._forget(chain)
                 how = None
             if chain is None or how is None:
+                if chain is not None and chain.should_continue(call, cache_given(reversed(stack))):
+                    self.unjoined[running.name] = None
                 chain = CallChain(running, layer, cross, call, self.device)
                 chain.heads = None if self.heads is None else tuple(n % heads for n in self.heads)
                 chain.windows = vision.image_windows_of(stack, call.grid)

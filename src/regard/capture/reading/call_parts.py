@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -15,6 +17,7 @@ from regard.masks.stored import StoredMask
 from regard.shapes import Grid
 
 __all__ = [
+    "HeadsInQueries",
     "distinct_heads",
     "first_keys",
     "some_heads",
@@ -52,6 +55,46 @@ def first_keys(call: AttentionCall, count: int) -> AttentionCall:
     if mask is not None and mask.shape[-1] != 1:
         mask = mask[..., :count]
     return replace(call, k=call.k[:, :, :count], attn_mask=mask, grid=call.grid._replace(k=count))
+
+
+class HeadsInQueries(NamedTuple):
+    """Heads of a group that a model computes as further queries ``(b,g,heads*n,d)`` of the same keys."""
+
+    # The number of heads in a group.
+    copies: int
+    # Whether the rows of a group are (heads*n), and not (n*heads).
+    outer: bool = True
+
+    def unfold(self, x: Tensor) -> Tensor:
+        """Return queries or weights ``(b,g,rows,m)`` as ``(b,h,n,m)``."""
+        n = x.shape[2] // self.copies
+        if self.outer:
+            return x.unflatten(2, (self.copies, n)).flatten(1, 2)
+        return x.unflatten(2, (n, self.copies)).transpose(2, 3).flatten(1, 2)
+
+    def unfold_mask(self, mask: Tensor, grid: Grid) -> Tensor:
+        """Return a mask that broadcasts to the folded ``grid`` with an axis for all heads."""
+        mask = mask[(None,) * (4 - mask.ndim)]
+        if mask.shape[1] == mask.shape[2] == 1:
+            return mask
+        return self.unfold(mask.expand(-1, grid.h, grid.q, -1))
+
+    def unfold_call(self, call: AttentionCall) -> AttentionCall:
+        """Return a call with an axis for all heads."""
+        b, g, rows, k = call.grid
+        mask = call.attn_mask
+        if call.causal and call.q is not None:
+            # Torch aligns the mask to the upper left corner of the rows, which are no tokens.
+            mask = call.q.new_ones(rows, k, dtype=torch.bool).tril()
+        return replace(
+            call,
+            grid=Grid(b, g * self.copies, rows // self.copies, k),
+            q=None if call.q is None else self.unfold(call.q),
+            lse=None if call.lse is None else self.unfold(call.lse[..., None])[..., 0],
+            weights=None if call.weights is None else self.unfold(call.weights),
+            attn_mask=None if mask is None else self.unfold_mask(mask, call.grid),
+            causal=False,
+        )
 
 
 def some_heads(

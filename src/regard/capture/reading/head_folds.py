@@ -1,4 +1,4 @@
-"""Watches how a model folds heads into the batch, as (b*h) or (h*b), when it joins two axes."""
+"""Watches how a model folds heads into the batch, as (b*h) or (h*b), or into the queries, when it joins two axes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ class HeadFolds:
         self._strides: dict[tuple[int, ...], tuple[int, ...]] = {}
         # For the address of a copy, its storage and sizes, and the strides of the original.
         self._copies: dict[int, tuple[StorageWeakRef, tuple[int, ...], tuple[int, ...]]] = {}
+        # For the sizes (b,g,rows) of queries into which heads were folded, the same as for a joined axis.
+        self._rows: dict[tuple[int, ...], tuple[int, bool | None]] = {}
 
     def clear(self) -> None:
         """Forget all calls."""
         self._outer.clear()
         self._strides.clear()
         self._copies.clear()
+        self._rows.clear()
 
     def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Tensor) -> None:
         """Record a call of a function that multiplies, copies or joins tensors."""
@@ -117,11 +120,32 @@ class HeadFolds:
         if after.ndim not in (3, 4) or before.ndim < 3:
             return
         old, new = before.shape, after.shape
+        if after.ndim == 4 and before.ndim in (4, 5) and new[2] > old[2]:
+            self._joined_rows(before, after)
         at = next((n for n, sizes in enumerate(zip(old, new, strict=False)) if sizes[0] != sizes[1]), 2)
         if at < 2 and new[at] > old[at] > 0 and new[at] % old[at] == 0 and at + 1 < before.ndim:
             nearer = self._is_nearer(before, at) if old[at] * old[at + 1] == new[at] else False
             if nearer is not None or new[at] not in self._outer:
                 self._outer[new[at]] = (old[at], nearer)
+
+    def _joined_rows(self, before: Tensor, after: Tensor) -> None:
+        """Record heads that were folded into the queries, from ``(b,h,n,d)`` or ``(b,g,heads,n,d)``."""
+        old, sizes = before.shape, tuple(after.shape[:3])
+        if before.ndim == 5 and old[:2] == sizes[:2] and old[2] * old[3] == sizes[2]:
+            self._rows[sizes] = (old[2], self._is_nearer(before, 2))
+        elif before.ndim == 4 and old[0] == sizes[0] and old[1] * old[2] == sizes[1] * sizes[2]:
+            self._rows[sizes] = (sizes[2] // old[2], True)
+
+    def heads_before_tokens(self, sizes: Sequence[int], heads: int) -> bool | None:
+        """Return whether the heads that were folded into queries ``(b,g,rows)`` come first, or None if it is unknown.
+
+        ``heads`` is the number of heads in a group.
+        """
+        outer, nearer = self._rows.get(tuple(sizes), (0, None))
+        tokens = sizes[2] // heads
+        if tokens == 1 or (outer == heads != tokens):
+            return True
+        return nearer if outer == heads else False if outer == tokens else None
 
     def _is_nearer(self, x: Tensor, axis: int) -> bool | None:
         """Return whether an axis had a smaller stride than the next one, or None if a copy hides it."""

@@ -12,7 +12,9 @@ from torch import nn
 
 __all__ = [
     "RunningModule",
+    "around",
     "heads_of",
+    "heads_of_config",
 ]
 
 
@@ -54,10 +56,20 @@ _HEADS = (
 )
 
 
+def around(running: RunningModule, stack: Sequence[RunningModule]) -> Sequence[RunningModule]:
+    """Return the two modules around a module, the nearer first."""
+    return stack[: next((n for n, one in enumerate(stack) if one is running), 0)][:-3:-1]
+
+
+def heads_of_config(module: nn.Module) -> int | None:
+    """Return the number of heads in the config of a module of Hugging Face, which may have no attribute for it."""
+    count = getattr(module.__dict__.get("config"), "num_attention_heads", None)
+    return count if type(count) is int else None
+
+
 def heads_of(running: RunningModule, stack: Sequence[RunningModule] = ()) -> int | None:
     """Return the number of heads among the attributes of a module, or else of one of the two modules around it."""
-    around = stack[: next((n for n, one in enumerate(stack) if one is running), 0)]
-    for one in (running, *around[:-3:-1]):
+    for one in (running, *around(running, stack)):
         # __dict__ is faster than getattr, which searches all parts of a module for a missing name.
         own = one.module.__dict__
         for name in _HEADS:

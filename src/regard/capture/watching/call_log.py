@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from regard.capture.joining.call_chains import RecordedCall
 from regard.capture.joining.collector import Collector
 from regard.capture.reading.attention_calls import AttentionCall
+from regard.capture.reading.axes_of_calls import heads_in_queries
+from regard.capture.reading.head_folds import HeadFolds
 from regard.capture.reading.kinds import has_another_duty, is_attention
 from regard.capture.reading.running_modules import RunningModule
 from regard.capture.watching.key_blocks import KeyBlocks
@@ -30,6 +32,7 @@ class CallLog:
         self.key_blocks = KeyBlocks(collector)
         # For each module with a record, the number of its latest call among all that were noticed.
         self._recorded: dict[str, int] = {}
+        self.folds = HeadFolds()
         self._stack = stack
 
     def record(self, call: AttentionCall, running: RunningModule | None = None) -> RecordedCall | None:
@@ -37,10 +40,18 @@ class CallLog:
         self.noticed += 1
         running = running or self._stack.innermost
         self._recorded[running.name] = self.noticed
+        folded, guessed = heads_in_queries(
+            running, self._stack.modules, self._stack.choices, self.folds, call
+        )
+        if folded is not None:
+            if guessed:
+                self.note_guess(running, tuple(call.grid))
+            call = folded.unfold_call(call)
         recorded = self.collector.add(call, running, self._stack.is_cross(running), self._stack.modules)
         if recorded is not None:
             self.key_blocks.note(call, recorded)
-        return recorded
+            return recorded if folded is None else recorded._replace(folded=folded)
+        return None
 
     def note_guess(self, running: RunningModule, shape: tuple[int, ...]) -> None:
         """Note that the axes of scores are a guess."""

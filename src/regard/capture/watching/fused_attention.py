@@ -17,7 +17,6 @@ from regard.capture.reading.attention_calls import (
 )
 from regard.capture.reading.axes import LeadingAxes
 from regard.capture.reading.axes_of_calls import axes_of_sdpa_function
-from regard.capture.reading.head_folds import HeadFolds
 from regard.capture.reading.regard_calls import read_regard_call
 from regard.capture.reading.tensor_subclasses import is_fake, is_wrapper
 from regard.capture.watching.call_log import CallLog
@@ -39,10 +38,9 @@ class FusedAttention:
         self,
         stack: ModuleStack,
         log: CallLog,
-        folds: HeadFolds,
         watched: Callable[[], AbstractContextManager[None]],
     ):
-        self._stack, self._log, self._folds, self._watched = stack, log, folds, watched
+        self._stack, self._log, self._watched = stack, log, watched
         # The running call of F.scaled_dot_product_attention, and behind it a copy of the call with the result of each
         # of its kernels.
         self._running: list[AttentionCall] | None = None
@@ -105,7 +103,7 @@ class FusedAttention:
         """The argument ``leading`` for a call of torch's function, or nothing where its axes are ``(b,h,n,d)``."""
         running = self._stack.innermost
         leading, shape = axes_of_sdpa_function(
-            running, self._stack.modules, self._stack.choices, self._folds, *args, **kwargs
+            running, self._stack.modules, self._stack.choices, self._log.folds, *args, **kwargs
         )
         if leading is not None and leading.guessed:
             self._log.note_guess(running, shape)

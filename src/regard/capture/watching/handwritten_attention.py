@@ -35,7 +35,7 @@ class HandwrittenAttention:
     """Follows scores from their product to the softmax, and weights from the softmax to the values."""
 
     def __init__(self, names: dict[nn.Module, str], stack: ModuleStack, log: CallLog):
-        self.scores = scores = ScoreTracer(names)
+        self.scores = scores = ScoreTracer(names, log.folds)
         # Without a reference to self, so that the records are freed as soon as nobody holds them.
         self.weights = WeightTracer(lambda: scores.parameters, log.collector)
         # Whether F.multi_head_attention_forward runs, which folds heads as (b*h).
@@ -87,7 +87,7 @@ class HandwrittenAttention:
         if args and result is args[0]:
             return
         # Most models split and join heads behind the axis of tokens, which folds no heads.
-        if func in _RESHAPING and args[0].shape[:2] == result.shape[:2]:
+        if func in _RESHAPING and args[0].ndim < 5 and args[0].shape[:2] == result.shape[:2]:
             return
         # The tensors of a transform of torch.func have no address.
         if peek_interpreter_stack() is not None:

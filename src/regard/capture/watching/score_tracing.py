@@ -89,15 +89,14 @@ class _Descendant(NamedTuple):
 class ScoreTracer:
     """Knows which tensors are scores, and the product and arithmetic that each was made of."""
 
-    def __init__(self, modules: Iterable[nn.Module]):
-        self._modules = modules
+    def __init__(self, modules: Iterable[nn.Module], folds: HeadFolds):
+        self._modules, self.folds = modules, folds
         self._known: dict[int, Scores] = {}  # by the address of their first number
         self._descendants: dict[int, _Descendant] = {}  # by the address of their storage
         # The numbers of products whose softmax has met the values.
         self._finished: set[int] = set()
         # Whether there are scores that a softmax may be taken of.
         self.follows = False
-        self.folds = HeadFolds()
         self.products = 0  # how many were seen so far
         # The number of the latest product without a parameter.
         self.latest = 0

@@ -51,12 +51,9 @@ class Session:
         self.collector = Collector(names, layers=layers, heads=heads, device=device, budget=budget)
         self.log = CallLog(self.stack, self.collector)
         self.handwritten = HandwrittenAttention(names, self.stack, self.log)
-        folds = self.handwritten.scores.folds
         # A strong reference would keep the records in memory until Python collects reference cycles.
         this = weakref.ref(self)
-        self.fused = FusedAttention(
-            self.stack, self.log, folds, lambda: operations_watched(cast(Session, this()))
-        )
+        self.fused = FusedAttention(self.stack, self.log, lambda: operations_watched(cast(Session, this())))
         # Eager attention functions of Hugging Face that are not recorded as a whole, and pairs of such a function and
         # a class of modules whose output was compared with the product of weights and values.
         self.followed_functions: set[Any] = set()
@@ -84,7 +81,7 @@ class Session:
         collector, scores = self.collector, self.handwritten.scores
         if not self.stack.modules:
             collector.begin_step()
-            scores.folds.clear()
+            self.log.folds.clear()
             self.handwritten.weights.choices.clear()
         counts = (len(collector.new_calls), scores.products, collector.calls)
         counts += (self.handwritten.exponentials, self.log.noticed)
