@@ -481,7 +481,7 @@ def test_a_second_pass_is_a_second_record():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # from within torch, while it compiles
+@pytest.mark.filterwarnings("ignore:.*torch.jit")  # from within torch, while it compiles
 def test_a_compiled_model_is_recorded():
     torch.manual_seed(0)
     model = nn.TransformerEncoderLayer(M, H, batch_first=True).eval()
@@ -577,7 +577,7 @@ def test_captures_that_record_nothing_say_why():
         CaptureError, match="no attention was found in Linear: the model may have none. Seen are"
     ):
         seen_of(nn.Linear(M, M), x)
-    with pytest.warns(DeprecationWarning, match="script"):
+    with pytest.warns((DeprecationWarning, FutureWarning), match="script"):
         scripted = torch.jit.script(nn.Linear(2, 2))
     with pytest.raises(CaptureError, match="scripted or traced"):
         regard.capture(scripted)

@@ -28,7 +28,7 @@ from support.hf_models import (  # noqa: E402
 )
 
 # DeBERTa's own code
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
 
 HANDFUL = ("bert", "gpt2", "llama", "t5", "vit")
 EAGER_ONLY = ("mpnet", "deberta-v2", "bloom")

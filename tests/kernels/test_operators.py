@@ -20,7 +20,11 @@ from regard.shapes import Grid
 from support.attention_cases import forced
 
 # torch's own code for the derivatives of its functions
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+# Warnings of torch's own, in its forward-mode derivatives and in the fake tensors of opcheck.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf Tensor"),
+]
 
 B, H, N, D = 2, 3, 13, 8
 IN_C = pytest.mark.skipif(

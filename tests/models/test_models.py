@@ -317,7 +317,7 @@ def test_a_decoder_asks_for_its_memory_and_for_no_other():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # from within torch, while it compiles
+@pytest.mark.filterwarnings("ignore:.*torch.jit")  # from within torch, while it compiles
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
 def test_compiled_models_give_the_same_output(positions):
     model, (source, target) = build({"positions": positions}), sentences()

@@ -145,7 +145,7 @@ def test_a_subclass_of_multihead_attention_is_recorded():
     assert torch.allclose(seen[0].map.weights(), weights, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
 def test_a_scripted_function_is_recorded():
     @torch.jit.script
     def scripted(x):

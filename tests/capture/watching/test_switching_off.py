@@ -145,7 +145,7 @@ def patched_over(owner, name):
     return calls, patch, lambda: setattr(owner, name, before)
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit")
 @pytest.mark.parametrize(
     ("owner", "name"), [(nn.Module, "_call_impl"), (torch._C.ScriptFunction, "__call__")]
 )

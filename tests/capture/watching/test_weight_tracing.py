@@ -342,7 +342,7 @@ def test_weights_that_reach_the_values_through_other_products_are_warned_of(atte
     assert all("not seen to multiply the values" in str(record.note) for record in seen)
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # of torch.func.jvp
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # of torch.func.jvp
 @pytest.mark.parametrize(
     "attend",
     [
