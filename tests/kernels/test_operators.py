@@ -19,7 +19,6 @@ from regard.masks import base
 from regard.shapes import Grid
 from support.attention_cases import forced
 
-# torch's own code for the derivatives of its functions
 # Warnings of torch's own, in its forward-mode derivatives and in the fake tensors of opcheck.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated"),

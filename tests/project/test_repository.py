@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from project import versions
 from support.paths import ROOT
 
 SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
@@ -85,6 +86,48 @@ def test_ci_tests_a_bare_machine_before_it_installs_anything():
     first = [line.startswith("run ") for line in commands].index(True)
     assert commands[first] == "run test demo"
     assert not any("install" in line for line in commands[:first])
+    assert "run test-newest" in commands
+
+
+def rows_of_versions(language: str) -> list[list[str]]:
+    """Return the cells of the table that `make test-versions` wrote, without the names of the rows."""
+    written = (
+        versions.PAGES[language].read_text(encoding="utf-8").split(versions.BEGIN)[1].split(versions.END)[0]
+    )
+    return [row.strip("| ").split(" | ")[1:] for row in written.splitlines() if row.startswith("| ")][1:]
+
+
+def test_the_table_of_versions_has_the_floors_and_the_lock_and_no_failure():
+    rows = rows_of_versions("en")
+    assert rows == rows_of_versions("zh")
+    floor = versions.floors((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    lowest, locked = ([row[1].split("."), row[2].split(".")] for row in rows[:2])
+    for cells, name in zip(lowest, ("torch", "transformers"), strict=True):
+        assert cells[: len(floor[name].split("."))] == floor[name].split(".")
+    lines = locked_lines("requirements.lock")
+    assert {f"{n}=={'.'.join(x)}" for n, x in zip(("torch", "transformers"), locked, strict=True)} <= set(
+        lines
+    )
+    assert len(rows) >= 4
+    for *_, passed, failed, skipped in rows:
+        assert int(passed.replace(",", "")) > 1000
+        assert int(failed) == 0
+        assert int(skipped) < 100
+
+
+def test_the_table_of_versions_is_written_between_its_marks_from_the_counts_of_pytest():
+    report = '<testsuites><testsuite tests="1211" failures="2" errors="1" skipped="4"/></testsuites>'
+    assert versions.counts(report) == (1204, 3, 4)
+    row = versions.Row("floor", "3.11.7", "2.6.0", "5.17.0", *versions.counts(report))
+    page = f"# A page\n\n{versions.BEGIN}\nold\n{versions.END}\n\nThe rest\n"
+    written = versions.table([row], ["3.14"], "en", "2026-11-20")
+    found = versions.with_table(page, written)
+    assert found.startswith("# A page\n")
+    assert found.endswith("\n\nThe rest\n")
+    assert "| floor | 3.11.7 | 2.6.0 | 5.17.0 | 1,204 | 3 | 4 |" in found
+    assert "Not found on this machine: Python 3.14." in found
+    assert "old" not in found
+    assert versions.with_table(found, written) == found
 
 
 def test_the_tests_do_not_depend_on_the_users_environment():
