@@ -8,20 +8,23 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
-import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
+
+from regard.torch_private import (
+    TransformType,
+    any_autocast,
+    in_forward_mode,
+    is_traced_by_mode,
+    transform_on_top,
+    transforms,
+)
 
 __all__ = ["autocasting", "exported", "exporting", "needs_plain_formula", "readable", "transformed"]
 
 _exporting: ContextVar[bool] = ContextVar("exporting", default=False)
 
-_autocast_somewhere: Any = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
-_functorch: Any = torch._C._functorch  # type: ignore[attr-defined]  # no stubs
-_KINDS = torch._C._TorchDispatchModeKey
-_TRACING_MODES = (_KINDS.FAKE, _KINDS.PROXY, _KINDS.FUNCTIONAL)
-_ONE_LEVEL = ([_functorch.TransformType.Grad], [_functorch.TransformType.Functionalize])
 # The `__torch_dispatch__` of ordinary tensors, unlike fake, distributed and quantized ones.
-_NO_DISPATCH: Any = torch._C._disabled_torch_dispatch_impl
+_NO_DISPATCH: Any = Tensor.__torch_dispatch__  # type: ignore[misc]
 
 
 def autocasting(device: torch.device) -> bool:
@@ -33,7 +36,7 @@ def autocasting(device: torch.device) -> bool:
     False
     """
     # This test is cheaper than the one for the device.
-    if not torch.compiler.is_compiling() and not _autocast_somewhere():
+    if not torch.compiler.is_compiling() and not any_autocast():
         return False
     try:
         return torch.is_autocast_enabled(device.type)
@@ -50,14 +53,9 @@ def readable(*tensors: Tensor | None) -> bool:
     >>> readable(torch.ones(2)), readable(torch.ones(2, device="meta"))
     (True, False)
     """
-    if torch.compiler.is_compiling() or _functorch.peek_interpreter_stack() is not None:
+    if torch.compiler.is_compiling() or transform_on_top() is not None:
         return False
-    # torch.jit.trace
-    if torch._C._get_tracing_state() is not None:
-        return False
-    if torch._C._len_torch_dispatch_stack() and any(
-        torch._C._get_dispatch_mode(kind) is not None for kind in _TRACING_MODES
-    ):
+    if torch.jit.is_tracing() or is_traced_by_mode():
         return False
     for x in tensors:
         if x is not None and (x.is_meta or getattr(type(x), "__torch_dispatch__", None) is not _NO_DISPATCH):
@@ -92,7 +90,7 @@ def transformed() -> bool:
     """Return whether a ``torch.func`` transform (grad, vmap, jvp) or forward-mode differentiation is active."""
     if torch.compiler.is_compiling():
         return False
-    return forward_ad._current_level >= 0 or _functorch.peek_interpreter_stack() is not None
+    return in_forward_mode() or transform_on_top() is not None
 
 
 def needs_plain_formula() -> bool:
@@ -106,5 +104,5 @@ def needs_plain_formula() -> bool:
         return True
     if not transformed():
         return False
-    levels = [level.key() for level in _functorch.get_interpreter_stack() or []]
-    return levels not in _ONE_LEVEL
+    levels = [level.key() for level in transforms() or []]
+    return levels not in ([TransformType.Grad], [TransformType.Functionalize])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.errors import ArgumentError, DtypeError, UnknownArgumentError, UnknownNameError
-from regard.training import TrainingOptions
+from regard.training import TrainingOptions, precision
 from regard.training.optimizer import make_optimizer
 from regard.training.precision import autocast, precision_note, uses_bfloat16
 from regard.training.schedules import SCHEDULES
@@ -139,8 +139,8 @@ def test_bfloat16_is_used_where_asked_or_supported():
 
 @pytest.mark.parametrize("has_instructions", [True, False])
 def test_bfloat16_without_instructions_for_it_is_told(monkeypatch, has_instructions):
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_instructions)
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    monkeypatch.setattr(precision, "has_avx512_bf16", lambda: has_instructions)
+    monkeypatch.setattr(precision, "has_amx", lambda: False)
     cpu = torch.device("cpu")
     assert ("float32 is usually faster" in precision_note("bfloat16", cpu)) is not has_instructions
     assert not precision_note("auto", cpu)

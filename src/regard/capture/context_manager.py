@@ -45,6 +45,7 @@ from regard.capture.watching.session import Session
 from regard.capture.watching.watched_modules import may_attend, named_modules
 from regard.errors import ArgumentError, CaptureError
 from regard.shapes import as_device
+from regard.torch_private import FunctionModesOff, parameters_of, without_compiler
 
 __all__ = ["Capture", "capture"]
 
@@ -100,7 +101,7 @@ def capture(
     ('self', AttentionMap(b=3, h=2, q=5, k=5, recomputed))
     """
     check_model(model)
-    names = named_modules(_unwrapped(model))
+    names = named_modules(without_compiler(model))
     options = {
         "layers": as_layers(layers),
         "heads": None if heads is None else as_numbers("heads", heads),
@@ -145,7 +146,7 @@ class Capture:
     def __enter__(self) -> Recording:
         if self._active is not None:
             raise CaptureError("this capture is active already: make another with capture(model)")
-        model = _unwrapped(self.model)
+        model = without_compiler(self.model)
         budget = MemoryBudget(self._memory, self._options["device"] or _device_of(self._modules))
         session = Session(self._modules, budget=budget, **self._options)
         with contextlib.ExitStack() as switched_on:
@@ -260,7 +261,7 @@ def _tell_sessions(cache: Any, rejected: int) -> None:
 @contextlib.contextmanager
 def _scripted_functions_shown() -> Iterator[None]:
     """Watch the operations of scripted functions, since a function mode does not see calls of them."""
-    call, on = torch._C.ScriptFunction.__call__, True
+    call, on = torch.jit.ScriptFunction.__call__, True
 
     def shown(self: Any, *args: Any, **kwargs: Any) -> Any:
         sessions = [
@@ -278,19 +279,19 @@ def _scripted_functions_shown() -> Iterator[None]:
                 watched.enter_context(operations_watched(session))
             return call(self, *args, **kwargs)
 
-    torch._C.ScriptFunction.__call__ = shown
+    torch.jit.ScriptFunction.__call__ = shown
     try:
         yield
     finally:
         on = False
-        restore(torch._C.ScriptFunction, "__call__", shown, call)
+        restore(torch.jit.ScriptFunction, "__call__", shown, call)
 
 
 def _may_matter(function: Any, session: Session, args: tuple) -> bool:
     """Return whether a scripted function may compute scores, or has followed scores among its arguments."""
     if holds_product(function):
         return True
-    with torch._C.DisableTorchFunction():
+    with FunctionModesOff():
         return session.handwritten.follows and session.handwritten.concerns(args)
 
 
@@ -310,9 +311,4 @@ def _observing(session: Session) -> Iterator[None]:
 
 def _device_of(modules: Iterable[nn.Module]) -> torch.device | None:
     """Return the device of the first parameter of some modules, or None if they have no parameters."""
-    return next((p.device for x in modules for p in x._parameters.values() if p is not None), None)
-
-
-def _unwrapped(model: nn.Module) -> nn.Module:
-    """Return the model inside ``torch.compile(model)``."""
-    return getattr(model, "_orig_mod", model)
+    return next((p.device for x in modules for p in parameters_of(x).values() if p is not None), None)

@@ -14,6 +14,7 @@ from regard.capture.joining.memory_budget import MemoryBudget, bytes_as_text
 from regard.capture.reading.attention_calls import without_numbers
 from regard.errors import ArgumentError, CaptureError, DtypeError
 from regard.shapes import axes
+from regard.torch_private import attention_implementation
 
 if TYPE_CHECKING:
     from regard.capture.joining.call_chains import CallChain
@@ -200,7 +201,7 @@ def _reason(model: nn.Module, session: Session) -> str:
             f"it has {session.collector.calls} attention calls, but none in the layers that were asked for "
             f"(seen were {sorted(session.collector.layers_seen)}): leave out layers=..., or choose of these"
         )
-    implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    implementation = attention_implementation(model)
     if implementation in _UNSEEN:
         return f"{implementation} cannot be watched: load the model with attn_implementation='sdpa'"
     if unseen.all_softmaxes:

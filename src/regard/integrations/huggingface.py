@@ -23,6 +23,7 @@ from regard.errors import ArgumentError, MissingExtraError
 from regard.integrations.huggingface_architectures import check_architecture
 from regard.masks import Mask, as_mask, causal
 from regard.shapes import Grid
+from regard.torch_private import supports_sdpa
 
 __all__ = ["NAME", "attention_forward", "register"]
 
@@ -54,7 +55,7 @@ def _checking(original: Any) -> Any:
         chosen = original(model, *arguments, **options)
         if chosen == NAME:
             check_architecture(type(model))
-            if not model._supports_sdpa:
+            if not supports_sdpa(model):
                 _MASKED.add(type(model.config))
         return chosen
 

@@ -9,6 +9,7 @@ import re
 import sys
 
 from regard.errors import ArgumentError
+from regard.torch_private import supports_sdpa
 
 __all__ = ["check_architecture"]
 
@@ -30,7 +31,7 @@ def check_architecture(model: type) -> None:
     A model that computes its attention by itself accepts any registered name, and loses its mask.
     """
     problem = _problem(model.__module__)
-    if not problem and not getattr(model, "_supports_sdpa", False):
+    if not problem and not supports_sdpa(model):
         own = _own_attention(model.__module__)
         problem = f"{own} computes its attention itself, and expects masks of another kind" if own else ""
     if problem:

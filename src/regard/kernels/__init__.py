@@ -22,10 +22,11 @@ def status() -> list[KernelStatus]:
 
     from regard.kernels.additive import SMALL_WORK
     from regard.kernels.native import library_status
+    from regard.torch_private import private_operators
 
     native, why = library_status()
     small = f"up to {SMALL_WORK:,} products a call run in plain eager mode"
-    flash = hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu")
+    flash = bool(private_operators("_scaled_dot_product_flash_attention_for_cpu"))
     return [
         KernelStatus("fused products (dot, scaled dot, bilinear)", flash, f"torch {torch.__version__}"),
         KernelStatus("block-sparse (window, global tokens, blocks), compiled C", native, why),

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.native import library
+from regard.torch_private import count_dispatch_modes, count_function_modes
 
 __all__ = ["COLUMNS", "KINDS", "can_compile", "decoder_step", "project_vector"]
 
@@ -32,7 +33,7 @@ def can_compile(x: Tensor) -> bool:
     """
     if torch.is_grad_enabled() or x.device.type != "cpu" or torch.compiler.is_compiling():
         return False
-    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
+    if count_dispatch_modes() or count_function_modes():
         return False
     return library().handle is not None
 

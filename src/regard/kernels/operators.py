@@ -14,11 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.torch_private import BelowAutograd
+
 __all__ = ["below_autograd", "define_operator", "gradients_with_graph", "wants_gradient"]
 
 _LIBRARY = torch.library.Library("regard", "FRAGMENT")
 
-below_autograd = torch._C._AutoDispatchBelowAutograd
+below_autograd = BelowAutograd
 
 
 def define_operator(

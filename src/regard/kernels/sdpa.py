@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.kernels.dense import expand_heads
+from regard.torch_private import flash, has_amx
 
 __all__ = ["equal_widths", "fused", "fused_with_lse"]
 
-flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 
 # Up to so many keys, torch 2.13 takes 1.2 to 6 times as long for the gradients in bfloat16 as in float32 on a CPU
 # without AMX instructions.
@@ -50,7 +50,7 @@ def _is_slow_in_half_precision(q: Tensor, k: Tensor, v: Tensor) -> bool:
 @functools.cache
 def _has_amx() -> bool:
     """Whether the CPU has the AMX instructions, with which torch computes these gradients fast."""
-    return torch.cpu._is_amx_tile_supported()
+    return has_amx()
 
 
 def fused_with_lse(

@@ -16,6 +16,7 @@ from regard.layers import MultiHeadAttention
 from regard.models.blocks import Block, FeedForward
 from regard.models.int8 import Int8Linear
 from regard.models.state import StepCache, TransformerState
+from regard.torch_private import has_hooks
 
 if TYPE_CHECKING:
     from regard.models.decoder import Decoder
@@ -150,7 +151,7 @@ def _plain(layer: Any) -> bool:
 
 def _hooked(decoder: nn.Module) -> bool:
     """Return whether a part of a decoder has hooks, which compiled code would not call."""
-    return any(module._forward_hooks or module._forward_pre_hooks for module in decoder.modules())
+    return any(has_hooks(module) for module in decoder.modules())
 
 
 def _turns(rotary: Any, count: int) -> Tensor:

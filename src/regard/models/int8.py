@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.kernels.decoding import can_compile, project_vector
+from regard.torch_private import int8_product
 
 __all__ = ["Int8Linear", "quantize_int8"]
 
@@ -51,8 +52,8 @@ class Int8Linear(nn.Module):
         if len(states) == 1 and can_compile(x):
             out = project_vector(states[0], self.weight, self.bias, self.scales)
             return out.reshape(*x.shape[:-1], -1)
-        if x.device.type == "cpu" and len(states) <= _MOST_STATES:
-            out = torch._weight_int8pack_mm(states, self.weight, self.scales)
+        if int8_product and x.device.type == "cpu" and len(states) <= _MOST_STATES:
+            out = int8_product(states, self.weight, self.scales)
         else:
             out = states @ self.weight.float().mT * self.scales
         out = out if self.bias is None else out + self.bias

@@ -19,6 +19,7 @@ from regard.pipelines.generation_options import check_lengths, least_new_tokens,
 from regard.pipelines.networks import too_long
 from regard.shapes import as_device
 from regard.tasks.hf_reader import load_with_transformers, most_positions
+from regard.torch_private import translation_inputs
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -75,7 +76,7 @@ class EncoderDecoder:
     @property
     def has_languages(self) -> bool:
         """Whether the model translates several languages, which have to be named."""
-        return hasattr(self.tokenizer, "_build_translation_inputs")
+        return translation_inputs(self.tokenizer) is not None
 
     def check_language(self, argument: str, language: Any) -> None:
         """Raise an error if the model does not have a language."""
@@ -97,9 +98,9 @@ class EncoderDecoder:
             read = self.tokenizer(self.prefix + text, verbose=False, **options)
         else:
             source, target = languages
-            read = self.tokenizer._build_translation_inputs(
-                text, return_tensors=None, src_lang=source, tgt_lang=target, **options
-            )
+            encode = translation_inputs(self.tokenizer)
+            assert encode is not None
+            read = encode(text, return_tensors=None, src_lang=source, tgt_lang=target, **options)
         ids = list(read["input_ids"])
         if not ids:
             raise ArgumentError("inputs", "a text has no tokens", "give a text with words")

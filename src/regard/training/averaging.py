@@ -27,8 +27,8 @@ class AveragedWeights:
         """Add the present weights, those after optimizer step ``step`` (counted from 1), to the average."""
         # The share of the newest weights in the average.
         share = 1 - min(self.decay, step / (10 + step))
-        parameters = [p.detach() for p in model.parameters()]
-        torch._foreach_lerp_(list(self.held.values()), parameters, share)
+        for held, p in zip(self.held.values(), model.parameters(), strict=True):
+            held.lerp_(p.detach(), share)
 
     @torch.no_grad()
     def restart(self, model: nn.Module, tensors: dict[str, Tensor] | None) -> None:

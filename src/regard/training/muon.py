@@ -74,13 +74,14 @@ class Muon(torch.optim.Optimizer):
             if not self.state[p]:
                 self.state[p]["momentum"] = torch.zeros_like(p)
         held = [self.state[p]["momentum"] for p in group]
-        torch._foreach_lerp_(held, gradients, 1 - momentum)
+        for average, gradient in zip(held, gradients, strict=True):
+            average.lerp_(gradient, 1 - momentum)
         # Nesterov momentum.
-        looked_ahead = torch._foreach_lerp(gradients, held, momentum)
-        updates = orthogonalised(torch.stack(list(looked_ahead)))  # (group,r,c)
+        looked_ahead = [g.lerp(average, momentum) for g, average in zip(gradients, held, strict=True)]
+        updates = orthogonalised(torch.stack(looked_ahead))  # (group,r,c)
         size = _SIZE * max(shape) ** 0.5
-        torch._foreach_mul_(group, 1 - lr * decay)
-        torch._foreach_add_(group, list(updates.unbind()), alpha=-lr * size)
+        for p, update in zip(group, updates.unbind(), strict=True):
+            p.mul_(1 - lr * decay).add_(update, alpha=-lr * size)
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:

@@ -6,6 +6,8 @@ import contextlib
 
 import torch
 
+from regard.torch_private import has_amx, has_avx512_bf16
+
 __all__ = ["autocast", "precision_note", "uses_bfloat16"]
 
 
@@ -30,7 +32,7 @@ def uses_bfloat16(precision: str, device: torch.device) -> bool:
         return torch.cuda.is_bf16_supported()
     if device.type != "cpu":
         return False
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return has_avx512_bf16() or has_amx()
 
 
 def precision_note(precision: str, device: torch.device) -> str:

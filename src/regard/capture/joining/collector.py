@@ -25,6 +25,7 @@ from regard.capture.reading.masks import MaskReader, MaskReading
 from regard.capture.reading.running_modules import RunningModule
 from regard.capture.reading.sinks import Sinks, learned_sink_keys
 from regard.capture.reading.token_ids import TokenIds
+from regard.torch_private import DispatchOff, InferenceMode, set_grad_enabled
 
 __all__ = ["Collector"]
 
@@ -103,8 +104,8 @@ class Collector:
         if not self._wanted(running.name, layer):
             return None
         # The same as torch.inference_mode(False) and torch.no_grad(), in a sixth of the time.
-        with torch._C._InferenceMode(False), _unwatched(call):
-            torch._C._set_grad_enabled(False)  # until the end of this block
+        with InferenceMode(False), _unwatched(call):
+            set_grad_enabled(False)  # until the end of this block
             heads, keys = call.grid.h, call.grid.k
             sinks = Sinks.of(call.sinks or learned_sink_keys(running.module, call), call.grid.k)
             call, reading = self._read(sinks.in_front(call), cross, stack)
@@ -269,4 +270,4 @@ def _unwatched(call: AttentionCall) -> AbstractContextManager[object]:
     for x in parts:
         if x is not None and type(x) is not Tensor and type(x) is not nn.Parameter:
             return nullcontext()
-    return torch._C._DisableTorchDispatch()
+    return DispatchOff()

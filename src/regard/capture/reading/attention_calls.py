@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor, peek_interpreter_stack
 
 from regard.biases import Bias
 from regard.capture.reading.axes import LeadingAxes
@@ -20,6 +19,7 @@ from regard.errors import CaptureError
 from regard.masks import Mask
 from regard.masks.rules import Causal
 from regard.shapes import Grid
+from regard.torch_private import any_autocast, is_in_transform, schema_of, transform_on_top, without_transform
 
 __all__ = [
     "AttentionCall",
@@ -74,7 +74,7 @@ class AttentionCall:
         it shows the dtype.
         """
         b, h, q, k = self.grid
-        return b * h * q * k <= SMALL_WORK and not torch._C._is_any_autocast_enabled()
+        return b * h * q * k <= SMALL_WORK and not any_autocast()
 
     def with_result(self, result: Any) -> AttentionCall:
         """Return the call with the log-sum-exp from the result of the fused kernel for the CPU."""
@@ -141,9 +141,9 @@ def _rule_of(mask: Any) -> Mask:
 def refuse_transforms(*tensors: object) -> None:
     """Raise CaptureError for tensors that a transform of torch.func has wrapped."""
     # No transform is running.
-    if peek_interpreter_stack() is None:
+    if transform_on_top() is None:
         return
-    if any(isinstance(x, Tensor) and is_functorch_wrapped_tensor(x) for x in tensors):
+    if any(isinstance(x, Tensor) and is_in_transform(x) for x in tensors):
         raise CaptureError(
             "calls inside torch.vmap or torch.func cannot be recorded: "
             "capture the model on a batch, or on one example at a time"
@@ -152,14 +152,14 @@ def refuse_transforms(*tensors: object) -> None:
 
 def without_transforms(x: Tensor) -> Tensor:
     """Return the tensor that transforms of torch.func have wrapped."""
-    while is_functorch_wrapped_tensor(x):
-        x = get_unwrapped(x)
+    while is_in_transform(x):
+        x = without_transform(x)
     return x
 
 
 def read_kernel(func: Any, args: tuple, kwargs: dict[str, Any]) -> AttentionCall:
     """Read a call of a fused kernel. The kernels of all devices have the same argument names."""
-    given = {a.name: x for a, x in zip(func._schema.arguments, args, strict=False)} | kwargs
+    given = {a.name: x for a, x in zip(schema_of(func).arguments, args, strict=False)} | kwargs
     added = given.get("attn_mask", given.get("attn_bias"))
     return _product(
         given["query"], given["key"], added, given.get("is_causal", False), given.get("scale", None)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.capture.reading.tensor_subclasses import is_wrapper
+from regard.torch_private import parameters_of, parts_of
 
 __all__ = [
     "attribute",
@@ -142,7 +143,7 @@ def _is_given_one_sequence(module: nn.Module, arguments: Mapping[str, Any]) -> b
 def _with_parts(module: nn.Module) -> Iterator[nn.Module]:
     """Yield a module and the parts that may hold learned queries, which are neither attentions nor layers of torch."""
     yield module
-    for name, part in module._modules.items():
+    for name, part in parts_of(module).items():
         is_layer = type(part).__module__.startswith("torch.nn.modules.") and not _is_container(part)
         if part is not None and not is_layer and not is_attention(part, name):
             yield from _with_parts(part)
@@ -154,8 +155,8 @@ def _is_container(module: nn.Module | None) -> bool:
 
 def _has_learned_queries(module: nn.Module) -> bool:
     """Return whether a parameter of a module, or an embedding that is a part of it, may be learned queries."""
-    own = [at for at, x in module._parameters.items() if x is not None and x.ndim > 1]
-    own += [at for at, part in module._modules.items() if isinstance(part, nn.Embedding)]
+    own = [at for at, x in parameters_of(module).items() if x is not None and x.ndim > 1]
+    own += [at for at, part in parts_of(module).items() if isinstance(part, nn.Embedding)]
     return not all(_NO_QUERIES.search(at) for at in own)
 
 

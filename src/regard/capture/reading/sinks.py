@@ -21,6 +21,7 @@ from regard.maps.sources import Recomputed, Source, Stored
 from regard.masks import Mask
 from regard.scores import Prepared
 from regard.shapes import Grid
+from regard.torch_private import parameters_of
 
 # Names of parameters that are not keys.
 _NO_KEYS = re.compile(r"weight|proj|bias(?!_k)|pos|table")
@@ -186,7 +187,7 @@ def learned_sink_keys(module: nn.Module, call: AttentionCall) -> tuple[int, ...]
 def _own_rows(module: nn.Module, heads: int, width: int) -> list[Tensor]:
     """Return the parameters of a module as possible keys, ``(n,h,d)`` or ``(n,1,d)`` each, in every axis order."""
     found = []
-    for name, values in module._parameters.items():
+    for name, values in parameters_of(module).items():
         if values is None or values.ndim < 2 or not values.is_floating_point() or _NO_KEYS.search(name):
             continue
         values = values.detach()

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.torch_private import sparse_values
+
 __all__ = ["is_fake", "is_wrapper", "local_tensor", "storages_of"]
 
 
@@ -24,7 +26,7 @@ def is_wrapper(x: object) -> bool:
     """
     if type(x) in (Tensor, torch.nn.Parameter) or not isinstance(x, Tensor):
         return False
-    return torch._C._dispatch_keys(x).has(torch._C.DispatchKey.Python)
+    return vars(Tensor)["__torch_dispatch__"] is not getattr(type(x), "__torch_dispatch__", None)
 
 
 def is_fake(x: object) -> bool:
@@ -54,7 +56,7 @@ def storages_of(tensors: Iterable[Tensor]) -> set[int]:
         elif x.layout is torch.strided and not x.is_meta:
             found.add(x.untyped_storage().data_ptr())
         elif x.layout is torch.sparse_coo:
-            found |= storages_of([x.detach()._values()])
+            found |= storages_of([sparse_values(x.detach())])
     return found
 
 

@@ -16,9 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch._C._functorch import peek_interpreter_stack
 
 from regard.capture.reading.attention_calls import AttentionCall
 from regard.capture.watching.modes import idle_session
@@ -26,6 +24,13 @@ from regard.capture.watching.patches import restore
 from regard.capture.watching.recomputed_rows import gives_output, gives_weights
 from regard.capture.watching.session import Session
 from regard.shapes import Grid
+from regard.torch_private import (
+    FunctionModesOff,
+    all_function_modes_off,
+    any_autocast,
+    count_dispatch_modes,
+    transform_on_top,
+)
 
 __all__ = ["record_eager_functions"]
 
@@ -66,7 +71,7 @@ def _recorded(forward: Callable[..., Any]) -> Callable[..., Any]:
         tensors = (query, key, value, attention_mask)
         session = None if args else idle_session()
         if isinstance(session, Session) and _can_be_recorded(session, forward, module, tensors, kwargs):
-            with torch._C.DisableTorchFunction():
+            with FunctionModesOff():
                 result = forward(module, *tensors, **kwargs)
                 call = _read(session, (forward, type(module)), tensors, kwargs, result)
                 if call is not None:
@@ -94,12 +99,12 @@ def _can_be_recorded(
         return False
     if module.training and kwargs.get("dropout", 0.0) != 0.0:
         return False
-    if torch._C._is_any_autocast_enabled() or torch._C._len_torch_dispatch_stack():
+    if any_autocast() or count_dispatch_modes():
         return False
     # A function that calls this one is recorded.
-    if torch._C._is_torch_function_all_disabled():
+    if all_function_modes_off():
         return False
-    return peek_interpreter_stack() is None
+    return transform_on_top() is None
 
 
 def _read(

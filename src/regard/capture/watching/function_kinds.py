@@ -16,7 +16,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._ops import OpOverload
+
+from regard.torch_private import private_operators, schema_of
 
 __all__ = [
     "DROPOUTS",
@@ -96,9 +97,14 @@ _OPERATORS: dict[str, Any] = {
     "masked_fill_": aten.masked_fill_.Scalar,
     "where": aten.where.self,
     "gather": aten.gather.default,
-    **dict.fromkeys(("to", "type", "type_as", "float", "double", "half", "bfloat16"), aten._to_copy.default),
+    **{
+        name: op
+        for op in private_operators("_to_copy")
+        for name in ("to", "type", "type_as", "float", "double", "half", "bfloat16")
+    },
     **dict.fromkeys(("clone", "contiguous"), aten.clone.default),
 }
+_Operator = type(aten.exp.default)
 _PRODUCTS = ("matmul", "__matmul__", "bmm")
 _SOFTMAXES = (F.softmax, torch.softmax, Tensor.softmax)
 
@@ -140,15 +146,15 @@ def kind_of_function(func: Any) -> FunctionKind:
     return kind
 
 
-def returns_no_tensor(operator: OpOverload) -> bool:
+def returns_no_tensor(operator: Any) -> bool:
     """Whether an operator only reads a number, such as a size, and writes to no argument."""
-    schema = operator._schema
+    schema = schema_of(operator)
     return not schema.is_mutable and not any("Tensor" in str(x.type) for x in schema.returns)
 
 
 def _kind_by_name(func: Any) -> FunctionKind:
     # Scripted functions call operators.
-    if isinstance(func, OpOverload) and returns_no_tensor(func):
+    if isinstance(func, _Operator) and returns_no_tensor(func):
         return FunctionKind.READS_ATTRIBUTE
     module = getattr(func, "__module__", None) or ""
     in_torch = isinstance(func, FunctionType) and module.startswith("torch.")

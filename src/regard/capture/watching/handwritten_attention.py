@@ -8,7 +8,6 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._C._functorch import peek_interpreter_stack
 
 from regard.capture.reading.attention_calls import refuse_transforms, without_transforms
 from regard.capture.reading.axes_of_calls import context_of_softmax
@@ -17,12 +16,13 @@ from regard.capture.reading.running_modules import RunningModule, heads_of
 from regard.capture.watching.call_log import CallLog
 from regard.capture.watching.followed_softmax import FollowedSoftmax
 from regard.capture.watching.module_outputs import attributes_of, storages_in
-from regard.capture.watching.module_stack import ModuleStack, repeats_for_gradient
+from regard.capture.watching.module_stack import ModuleStack
 from regard.capture.watching.operators import EXPONENTIALS, has_storage
 from regard.capture.watching.score_tracing import ScoreTracer
 from regard.capture.watching.shortcuts import is_plain, tensors_in
 from regard.capture.watching.softmax_calls import product_behind_softmax, read_softmax
 from regard.capture.watching.weight_tracing import WeightTracer
+from regard.torch_private import FunctionModesOff, repeats_for_gradient, transform_on_top
 
 __all__ = ["HandwrittenAttention"]
 
@@ -90,13 +90,13 @@ class HandwrittenAttention:
         if func in _RESHAPING and args[0].ndim < 5 and args[0].shape[:2] == result.shape[:2]:
             return
         # The tensors of a transform of torch.func have no address.
-        if peek_interpreter_stack() is not None:
+        if transform_on_top() is not None:
             return
         self.scores.folds.saw(func, args, kwargs, result)
 
     def note_choice(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """Note a function that chose parts of a tensor by an index. Values may be chosen by the same as weights."""
-        in_model = self._stack.modules and peek_interpreter_stack() is None
+        in_model = self._stack.modules and transform_on_top() is None
         if not in_model or not args or not is_plain(args[0]):
             return
         if not self.weights.is_in_storage(args[0].untyped_storage().data_ptr()):
@@ -112,7 +112,7 @@ class HandwrittenAttention:
         # Functions from outside torch may have no hash.
         self._in_function = not any(func is product for product in _MULTIPLYING)
         if func is torch.einsum and self.weights.follows:
-            with torch._C.DisableTorchFunction():
+            with FunctionModesOff():
                 self.weights.names_axes = self.weights.has_own_axes(tensors_in(args))
 
     def function_ends(self) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from regard.capture.watching.patches import restore
+from regard.torch_private import FunctionModesOff
 
 __all__ = ["report_image_features"]
 
@@ -47,7 +48,7 @@ def _reporting(encode: Callable[..., Any], tell: Tell, on: list[bool]) -> Callab
     def reported(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = encode(self, *args, **kwargs)
         if on:
-            with torch._C.DisableTorchFunction(), torch.no_grad():
+            with FunctionModesOff(), torch.no_grad():
                 tell(self, dict(zip(names, args, strict=False)) | kwargs, result)
         return result
 

@@ -12,6 +12,7 @@ from regard.capture.joining.collector import Collector
 from regard.capture.joining.doubts import Doubt
 from regard.capture.reading.attention_calls import AttentionCall
 from regard.capture.reading.running_modules import RunningModule
+from regard.torch_private import DispatchOff, FunctionModesOff
 
 __all__ = ["KeyBlocks"]
 
@@ -61,7 +62,7 @@ class KeyBlocks:
         """Note a recorded call, and compare it with the call before it in the same module and forward pass."""
         if call.k is None or call.q is None:
             return
-        with torch._C.DisableTorchFunction():
+        with FunctionModesOff():
             block, before = _Block(recorded, _Place.of(call.k)), self._latest.get(recorded.chain.name)
             self._latest[recorded.chain.name] = block
             if before is None or before.recorded.kept.step != recorded.kept.step:
@@ -97,7 +98,7 @@ def _same_keys(block: _Block, other: _Block) -> bool:
     k, keys = block.recorded.chain.keys, other.recorded.chain.keys
     if block.place != other.place or k is None or keys is None or k.shape != keys.shape:
         return False
-    with torch._C._DisableTorchDispatch():
+    with DispatchOff():
         return torch.equal(k, keys)
 
 
@@ -105,7 +106,7 @@ def _same_queries(q: Tensor | None, other: Tensor | None) -> bool:
     """Whether two calls have the same queries, of which those of fully masked rows may be zeros."""
     if q is None or other is None or q.shape != other.shape or q.dtype != other.dtype:
         return False
-    with torch._C._DisableTorchDispatch():
+    with DispatchOff():
         if torch.equal(q, other):
             return True
         rows = (q == other).all(-1) | (q == 0).all(-1) | (other == 0).all(-1)  # (b,h,q)

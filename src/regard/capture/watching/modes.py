@@ -16,16 +16,23 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._C._functorch import peek_interpreter_stack
-from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.capture.reading.tensor_subclasses import is_fake, is_wrapper
 from regard.capture.watching.choices import CHOOSING_FUNCTIONS
 from regard.capture.watching.function_kinds import FUNCTION_KINDS, FunctionKind, kind_of_function
 from regard.capture.watching.observer import Observer
 from regard.capture.watching.shortcuts import UNCHANGED, predict, report
+from regard.torch_private import (
+    DispatchMode,
+    FunctionModesOff,
+    HigherOrderOperator,
+    count_function_modes,
+    function_mode_at,
+    pop_function_mode,
+    push_function_mode,
+    transform_on_top,
+)
 
 # Looking up an attribute of an enum is slow.
 _READS_ATTRIBUTE, _VIEW, _LINEAR = FunctionKind.READS_ATTRIBUTE, FunctionKind.VIEW, FunctionKind.LINEAR
@@ -103,9 +110,9 @@ class FunctionMode(TorchFunctionMode):
     def _uses_again(self, args: tuple) -> bool:
         """Whether weights that have met the values are among the arguments of a function."""
         used = self.session.handwritten.weights.used
-        if not used.tensors or peek_interpreter_stack() is not None:
+        if not used.tensors or transform_on_top() is not None:
             return False
-        with torch._C.DisableTorchFunction():
+        with FunctionModesOff():
             return used.are_in(args)
 
     def _may_report_inner_attention(self, func: FunctionType, kwargs: dict[str, Any]) -> bool:
@@ -115,18 +122,18 @@ class FunctionMode(TorchFunctionMode):
         if "scaled_dot_product_attention" not in func.__code__.co_names:
             return False
         # A mode of another capture has to see the call of the function itself.
-        if torch._C._len_torch_function_stack() or self.session in _HERE.operations.sessions:
+        if count_function_modes() or self.session in _HERE.operations.sessions:
             return False
         return not self.session.handwritten.follows
 
     def _call_and_report(self, func: Any, kind: FunctionKind, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Call a function that may concern scores, and report its operations to the session."""
         session = self.session
-        if peek_interpreter_stack() is not None:
+        if transform_on_top() is not None:
             session.handwritten.inside_transform(func, args)
             return func(*args, **kwargs)
         if kind is _SHARES_MEMORY:
-            with torch._C.DisableTorchFunction():
+            with FunctionModesOff():
                 session.handwritten.note_shared_memory(args[0])
             return func(*args, **kwargs)
         if func is F.multi_head_attention_forward and self._may_report_inner_attention(func, kwargs):
@@ -134,7 +141,7 @@ class FunctionMode(TorchFunctionMode):
         predicted = None
         # Inside a traced module all operations are reported already, and a prediction would repeat one.
         if session not in _HERE.operations.sessions:
-            with torch._C.DisableTorchFunction():
+            with FunctionModesOff():
                 predicted = predict(session.handwritten, func, kind, args, kwargs)
         if predicted is None:
             session.handwritten.function_begins(func, args)
@@ -146,7 +153,7 @@ class FunctionMode(TorchFunctionMode):
                 session.handwritten.function_ends()
         result = func(*args, **kwargs)
         if predicted is not UNCHANGED:
-            with torch._C.DisableTorchFunction():
+            with FunctionModesOff():
                 report(session, predicted, result)
         return result
 
@@ -160,16 +167,16 @@ class _EndedFunctionMode(FunctionMode):
 
 def remove_ended_modes() -> None:
     """Remove the modes of ended captures from the stack of this thread, keeping the order of other modes."""
-    count = torch._C._len_torch_function_stack()
-    stack = [torch._C._get_function_stack_at(n) for n in range(count)]
+    count = count_function_modes()
+    stack = [function_mode_at(n) for n in range(count)]
     first = next((n for n, mode in enumerate(stack) if type(mode) is _EndedFunctionMode), None)
     if first is None:
         return
     for _ in stack[first:]:
-        torch._C._pop_torch_function_stack()
+        pop_function_mode()
     for mode in stack[first:]:
         if type(mode) is not _EndedFunctionMode:
-            torch._C._push_on_torch_function_stack(mode)
+            push_function_mode(mode)
 
 
 def _reporting_inner_attention(func: FunctionType, session: Observer) -> FunctionType:
@@ -189,13 +196,13 @@ def _reporting_inner_attention(func: FunctionType, session: Observer) -> Functio
 
 def idle_session() -> Observer | None:
     """Return the session whose function mode is the only one of this thread, unless it follows scores now."""
-    if torch._C._len_torch_function_stack() != 1:
+    if count_function_modes() != 1:
         return None
-    mode = torch._C._get_function_stack_at(0)
+    mode = function_mode_at(0)
     return mode.session if type(mode) is FunctionMode and not mode.session.handwritten.follows else None
 
 
-class OperationMode(TorchDispatchMode):
+class OperationMode(DispatchMode):
     """Reports each operation, after it ran, to the sessions that ask for it.
 
     There is one for each thread. It is on only while a session asks for operations, since it costs more than all

@@ -12,27 +12,33 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _global_forward_hooks as _GLOBAL_HOOKS
-from torch.nn.modules.module import _global_forward_pre_hooks as _GLOBAL_PRE_HOOKS
 
 from regard.capture.watching.modes import idle_session, operations_watched
 from regard.capture.watching.observer import Observer
 from regard.capture.watching.patches import restore
 from regard.capture.watching.watched_modules import is_simple, parts_called_by
+from regard.torch_private import (
+    COMPILED_CALL,
+    MODULE_CALL,
+    FunctionModesOff,
+    all_function_modes_off,
+    all_modules_have_hooks,
+    has_hooks,
+    parameters_of,
+    parts_of,
+)
 
 __all__ = ["report_module_calls", "watch_modules"]
 
 # The sessions that watch a module, by its id.
 _SESSIONS: dict[int, tuple[Observer, ...]] = {}
 _CHANGING = threading.Lock()
-# Looking these up in torch._C would take longer than calling them.
-_all_modes_off, _ModesOff = torch._C._is_torch_function_all_disabled, torch._C.DisableTorchFunction
 
 
 @contextmanager
 def watch_modules(modules: list[nn.Module], session: Observer) -> Iterator[None]:
     """Report calls of some modules, and their ends, to a session. The session must hold references to the modules."""
-    compiled = any(module._compiled_call_impl is not None for module in modules)
+    compiled = any(getattr(module, COMPILED_CALL) is not None for module in modules)
     with _CHANGING:
         for module in modules:
             _SESSIONS[id(module)] = (*_SESSIONS.get(id(module), ()), session)
@@ -73,7 +79,7 @@ class _CompiledCalls:
         on = self._on = [True]
 
         def _wrapped_call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            compiled = self._compiled_call_impl
+            compiled = getattr(self, COMPILED_CALL)
             if compiled is None or not on or (sessions := _SESSIONS.get(id(self))) is None:
                 return call(self, *args, **kwargs)
             # Compiled code may hold torch's own _call_impl, which reports nothing.
@@ -94,7 +100,7 @@ _COMPILED = _CompiledCalls()
 @contextmanager
 def report_module_calls() -> Iterator[None]:
     """Report calls of modules to the sessions that watch them, in the whole process."""
-    implementation, on = nn.Module._call_impl, True
+    implementation, on = getattr(nn.Module, MODULE_CALL), True
 
     def _call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if not on:
@@ -103,22 +109,27 @@ def report_module_calls() -> Iterator[None]:
         if sessions is not None:
             return _reported(sessions, self, implementation.__get__(self), args, kwargs)
         # Inside a module without attention, all function modes are off already.
-        if not kwargs and not _all_modes_off() and _is_without_attention(self, args) and idle_session():
-            with _ModesOff():
+        if (
+            not kwargs
+            and not all_function_modes_off()
+            and _is_without_attention(self, args)
+            and idle_session()
+        ):
+            with FunctionModesOff():
                 return implementation(self, *args)
         return implementation(self, *args, **kwargs)
 
-    nn.Module._call_impl = _call_impl
+    setattr(nn.Module, MODULE_CALL, _call_impl)
     try:
         yield
     finally:
         on = False
-        restore(nn.Module, "_call_impl", _call_impl, implementation)
+        restore(nn.Module, MODULE_CALL, _call_impl, implementation)
 
 
 def _is_without_attention(module: nn.Module, args: tuple) -> bool:
     """Whether a call of a module on these arguments is known to do nothing but layers, norms and arithmetic."""
-    parts = module._modules
+    parts = parts_of(module)
     if parts:
         names = parts_called_by(type(module))
         if names is None:
@@ -132,17 +143,16 @@ def _is_without_attention(module: nn.Module, args: tuple) -> bool:
     for x in args:
         if type(x) is not Tensor:
             return False
-    return _has_plain_forward(module) and not _GLOBAL_HOOKS and not _GLOBAL_PRE_HOOKS
+    return _has_plain_forward(module) and not all_modules_have_hooks()
 
 
 def _has_plain_forward(module: nn.Module) -> bool:
     """Whether a module has no hooks, the ``forward`` of its class and parameters of no subclass."""
-    own = module.__dict__
     # A loop, since all() with a generator takes three times as long.
-    for x in own["_parameters"].values():
+    for x in parameters_of(module).values():
         if x is not None and type(x) is not nn.Parameter:
             return False
-    return not (own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own)
+    return not has_hooks(module) and "forward" not in module.__dict__
 
 
 @contextmanager
@@ -166,7 +176,7 @@ def _reported(
     result, failed = None, True
     try:
         # Without this, each shape that a session reads would pass through the function mode.
-        with torch._C.DisableTorchFunction():
+        with FunctionModesOff():
             for session in sessions:
                 session.enter(module, args, kwargs)
         if isinstance(module, torch.jit.ScriptModule):
@@ -176,7 +186,7 @@ def _reported(
             result = run(*args, **kwargs)
         failed = False
     finally:
-        with torch._C.DisableTorchFunction():
+        with FunctionModesOff():
             for session in sessions:
                 session.leave(module, result, failed=failed)
     return result

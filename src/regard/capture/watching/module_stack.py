@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import torch
 from torch import nn
 
 from regard.capture.reading.axes import AxisLetters
 from regard.capture.reading.kinds import has_another_duty, is_attention, is_cross
 from regard.capture.reading.module_choice import ModuleChoice, is_chosen
 from regard.capture.reading.running_modules import RunningModule
+from regard.torch_private import repeats_for_gradient
 
-__all__ = ["SESSIONS_OF", "ModuleStack", "repeats_for_gradient"]
+__all__ = ["SESSIONS_OF", "ModuleStack"]
 
 SESSIONS_OF: Counter[int] = Counter()
 """The number of active captures in each thread."""
@@ -100,8 +100,3 @@ class ModuleStack:
         while around is not None:
             yield around.module, around.arguments
             around = self.around(around)
-
-
-def repeats_for_gradient() -> bool:
-    """Whether a forward pass runs again inside the backward pass, as with gradient checkpointing."""
-    return torch._C._current_graph_task_id() != -1

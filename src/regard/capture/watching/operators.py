@@ -7,6 +7,8 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor
 
+from regard.torch_private import flash, private_operators, schema_of
+
 __all__ = [
     "EXPONENTIALS",
     "GIVES_LSE",
@@ -19,10 +21,10 @@ __all__ = [
 ]
 
 aten = torch.ops.aten
-GIVES_LSE = aten._scaled_dot_product_flash_attention_for_cpu.default
+GIVES_LSE = flash
 """The kernel whose log-sum-exp is in natural units and without padding."""
 
-_FUSED_NAMES = (
+_FUSED = private_operators(
     "_scaled_dot_product_flash_attention_for_cpu",
     "_scaled_dot_product_flash_attention",
     "_scaled_dot_product_efficient_attention",
@@ -30,9 +32,8 @@ _FUSED_NAMES = (
     "_scaled_dot_product_fused_attention_overrideable",
     "_scaled_dot_product_attention_math_for_mps",
 )
-_FUSED = [getattr(aten, name).default for name in _FUSED_NAMES if hasattr(aten, name)]
-_SOFTMAXES = (aten._softmax.default, aten._softmax.out, aten._safe_softmax.default, aten.softmax.int_out)
-_LOG_SOFTMAXES = (aten._log_softmax.default, aten._log_softmax.out)
+_SOFTMAXES = (*private_operators("_softmax", "_softmax.out", "_safe_softmax"), aten.softmax.int_out)
+_LOG_SOFTMAXES = private_operators("_log_softmax", "_log_softmax.out")
 
 # All tables have the id of an operator as their key. Operators exist once per process, and hashing one takes longer
 # than the rest of a look-up.
@@ -71,7 +72,7 @@ def _written_arguments(func: Any) -> tuple[tuple[int, str], ...]:
     if id(func) not in _WRITTEN:
         written = tuple(
             (position, x.name)
-            for position, x in enumerate(func._schema.arguments)
+            for position, x in enumerate(schema_of(func).arguments)
             if x.alias_info is not None and x.alias_info.is_write
         )
         # The operator is kept, so that no other object gets its id.

@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.capture.reading.fast_replace import replace
 from regard.capture.reading.masks import HIDING
 from regard.capture.watching.products import AddedNumbers, Product, Scores
+from regard.torch_private import private_operators
 
 __all__ = ["ARITHMETIC_RULES", "ArithmeticRule", "KnownScores"]
 
@@ -221,7 +222,7 @@ _RULES: dict[Any, ArithmeticRule] = {
     aten.where.self: _chosen,
     aten.cat.default: _joined,
     aten.constant_pad_nd.default: _padded,
-    **dict.fromkeys((aten._to_copy.default, aten.clone.default), _kept),
+    **dict.fromkeys((*private_operators("_to_copy"), aten.clone.default), _kept),
 }
 ARITHMETIC_RULES = {id(op): rule for op, rule in _RULES.items()}
 """The rules by the id of their operator, since operators exist once per process and are slow to hash."""

@@ -30,6 +30,7 @@ from regard.capture.watching.operators import (
 )
 from regard.capture.watching.products import Product, Scores
 from regard.capture.watching.score_arithmetic import ARITHMETIC_RULES
+from regard.torch_private import parameters_of
 
 __all__ = ["PickedScores", "ScoreTracer"]
 
@@ -107,7 +108,7 @@ class ScoreTracer:
     def parameters(self) -> set[int]:
         """The storages of the model's parameters, whose products are no scores."""
         return storages_of(
-            p for module in self._modules for p in module._parameters.values() if p is not None
+            p for module in self._modules for p in parameters_of(module).values() if p is not None
         )
 
     @property

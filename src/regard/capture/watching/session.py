@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from torch._C._functorch import peek_interpreter_stack
 
 from regard.capture.joining.collector import Collector
 from regard.capture.joining.memory_budget import MemoryBudget
@@ -29,6 +28,7 @@ from regard.capture.watching.module_stack import ModuleStack
 from regard.capture.watching.operators import OPERATOR_ROLES
 from regard.errors import CaptureError
 from regard.kernels.dispatch import Call
+from regard.torch_private import transform_on_top
 
 __all__ = ["Session"]
 
@@ -76,7 +76,7 @@ class Session:
         if not self.stack.is_in_its_thread:
             self.stack.note_other_thread()
             return
-        if peek_interpreter_stack() is not None:
+        if transform_on_top() is not None:
             refuse_transforms(*args, *kwargs.values())
         collector, scores = self.collector, self.handwritten.scores
         if not self.stack.modules:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._C._functorch import peek_interpreter_stack
 
 from regard.capture.watching.function_kinds import DROPOUTS, OPERATOR_OF, FunctionKind
+from regard.torch_private import any_autocast, private_operators, schema_of, transform_on_top
 
 __all__ = ["UNCHANGED", "Operation", "is_plain", "predict", "report", "tensors_in"]
 
@@ -33,9 +33,10 @@ UNCHANGED = Operation(None, ())
 """Stands for a function whose result starts at the same address, with the same numbers."""
 UNRELATED = Operation(None, ())
 """Stands for a function whose result has nothing to do with scores."""
-_IN_PLACE = {func for func, op in OPERATOR_OF.items() if op._schema.is_mutable}
+_IN_PLACE = {func for func, op in OPERATOR_OF.items() if schema_of(op).is_mutable}
 _SOFTMAX_OPTIONS = {"dim", "dtype", "_stacklevel"}
-_COPIES = (aten._to_copy.default, aten.clone.default)
+_COPIES = (*private_operators("_to_copy"), aten.clone.default)
+_SOFTMAX = private_operators("_softmax")
 _OF_THREE = (aten.where.self, aten.masked_fill.Scalar, aten.masked_fill_.Scalar, aten.gather.default)
 
 
@@ -127,7 +128,7 @@ def _is_layer(follower: Follower, func: Any, factors: tuple) -> bool:
         if type(x) is nn.Parameter:
             if func is F.linear or x.untyped_storage().data_ptr() in follower.parameters:
                 return True
-        elif func is F.linear and isinstance(x, Tensor) and getattr(x, "_is_param", False):
+        elif func is F.linear and isinstance(x, nn.Parameter):
             return True
     return False
 
@@ -144,7 +145,7 @@ def _writes(args: tuple, kwargs: dict[str, Any]) -> bool:
 def _predict_one(
     follower: Follower, func: Any, kind: FunctionKind, args: tuple, kwargs: dict[str, Any]
 ) -> Operation | None:
-    if torch._C._is_any_autocast_enabled() or peek_interpreter_stack() is not None:
+    if any_autocast() or transform_on_top() is not None:
         # Autocast casts the arguments, and a transform of torch.func wraps them.
         return None
     if kind is FunctionKind.PRODUCT:
@@ -175,7 +176,7 @@ def _softmax(args: tuple, kwargs: dict[str, Any]) -> Operation | None:
         return None
     if kwargs.get("dtype") not in (None, x.dtype) or not _SOFTMAX_OPTIONS.issuperset(kwargs):
         return None
-    return Operation(aten._softmax.default, (x.detach(), axis, False))
+    return Operation(_SOFTMAX[0], (x.detach(), axis, False)) if _SOFTMAX else None
 
 
 def _arithmetic(func: Any, args: tuple, kwargs: dict[str, Any]) -> Operation | None:

@@ -9,6 +9,8 @@ from types import CodeType
 
 from torch import nn
 
+from regard.torch_private import parts_of
+
 __all__ = ["is_simple", "may_attend", "named_modules", "parts_called_by"]
 
 # Ends of the names of classes in Hugging Face models. Wav2Vec2EncoderStableLayerNorm is no norm, but it has parts.
@@ -54,7 +56,7 @@ def is_simple(module: nn.Module) -> bool:
     >>> is_simple(nn.Linear(2, 3)), is_simple(nn.MultiheadAttention(4, 2))
     (True, False)
     """
-    return not module._modules and _duty_of_class(type(module)) is _Duty.SIMPLE
+    return not parts_of(module) and _duty_of_class(type(module)) is _Duty.SIMPLE
 
 
 @functools.lru_cache(maxsize=8192)
@@ -91,7 +93,7 @@ def may_attend(module: nn.Module) -> bool:
     """
     duty = _duty_of_class(type(module))
     if duty is _Duty.SIMPLE or duty is _Duty.CONTAINER:
-        return bool(module._modules)
+        return bool(parts_of(module))
     return duty is not _Duty.FEED_FORWARD
 
 
@@ -104,8 +106,8 @@ def named_modules(model: nn.Module) -> dict[nn.Module, str]:
 
 def _add_parts(module: nn.Module, prefix: str, names: dict[nn.Module, str]) -> None:
     """Add the modules inside another, in the order of ``named_modules()`` of torch, which is slower."""
-    for name, part in module._modules.items():
+    for name, part in parts_of(module).items():
         if part is not None and part not in names:
             names[part] = prefix + name
-            if part._modules:
+            if parts_of(part):
                 _add_parts(part, f"{prefix}{name}.", names)

@@ -23,6 +23,7 @@ from regard.capture.watching.weight_indices import (
     same_without_dropout,
     storage_of,
 )
+from regard.torch_private import private_operators
 
 __all__ = [
     "after_concatenation",
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 aten = torch.ops.aten
-_COPIES = {id(op) for op in (aten.clone.default, aten._to_copy.default, aten.nan_to_num.default)}
+_COPIES = {id(op) for op in (aten.clone.default, *private_operators("_to_copy"), aten.nan_to_num.default)}
 _PAD = aten.constant_pad_nd.default
 _SCALING = {
     id(op) for op in (aten.mul.Tensor, aten.mul_.Tensor, aten.div_.Tensor, aten.div_.Scalar, aten.div.Tensor)

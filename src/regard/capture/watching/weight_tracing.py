@@ -38,6 +38,7 @@ from regard.capture.watching.weight_operations import (
     indices_of_result,
     scales,
 )
+from regard.torch_private import DispatchOff, FunctionModesOff
 
 __all__ = ["WeightTracer"]
 
@@ -137,7 +138,7 @@ class WeightTracer:
             return
         cut = self._cut.get(id(softmax))
         # A module may have ended, so that the modes of the capture would take these operations for those of the model.
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        with FunctionModesOff(), DispatchOff():
             if cut is not None and not softmax.keys_with_values and not softmax.is_complete:
                 leading, axes = softmax.call.leading, softmax.call.axes
                 assert leading is not None

@@ -9,12 +9,10 @@ from torch import Tensor
 
 from regard.kernels.block_sparse.job import BlockSparseJob
 from regard.kernels.block_sparse.plans import BLOCK, Group, Plan
-from regard.kernels.sdpa import flash
 from regard.shapes import wide_dtype
+from regard.torch_private import flash, flash_backward
 
 __all__ = ["assembled", "backward", "blocked", "forward", "gathered"]
-
-_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tensor, Tensor]:
@@ -50,7 +48,7 @@ def backward(
         qkv = gathered(blocks, group)
         grads, outs, sums = (gather_blocks(x, group.row_blocks[:, None]) for x in of_rows)
         results = [
-            _flash_backward(
+            flash_backward(
                 grads[:, heads], *(x[:, heads] for x in qkv), outs[:, heads], sums[:, heads, :, 0],
                 0.0, False, attn_mask=added, scale=job.scale,
             )
