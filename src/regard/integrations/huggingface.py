@@ -38,7 +38,7 @@ def register() -> None:
 
         original = PreTrainedModel.get_correct_attn_implementation
     except (ImportError, AttributeError) as error:
-        raise MissingExtraError("transformers 5.17 or newer", "hf", 'attn_implementation="regard"') from error
+        raise MissingExtraError("transformers 5.19 or newer", "hf", 'attn_implementation="regard"') from error
     AttentionInterface.register(NAME, attention_forward)
     AttentionMaskInterface.register(NAME, mask_of)
     if not hasattr(original, "checks_for_regard"):
