@@ -41,29 +41,42 @@ def captured() -> Recording:
 
 @pytest.mark.parametrize("make", [AttentionMap.from_weights, Recording.from_weights])
 def test_negative_weights_are_refused_unless_the_caller_allows_them(make):
-    with pytest.raises(ArgumentError, match="found negative numbers: take the softmax .*allow_negative=True"):
+    with pytest.raises(ArgumentError, match="found negative numbers: take the softmax .*unnormalized=True"):
         make(SIGNED)
-    made = make(SIGNED, allow_negative=True)
+    made = make(SIGNED, unnormalized=True)
     found = made[0].map if isinstance(made, Recording) else made
     np.testing.assert_array_equal(found.numpy()[0, 0], SIGNED)
+
+
+@pytest.mark.parametrize("make", [AttentionMap.from_weights, Recording.from_weights, regard.analysis.entropy])
+def test_rows_with_a_sum_above_1_are_refused_unless_the_caller_allows_them(make):
+    counts = np.array([[5.0, 5.0, 5.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
+    with pytest.raises(ArgumentError, match="found a row with a sum of 15, .*unnormalized=True"):
+        make(counts)
+    if make is not regard.analysis.entropy:
+        make(counts, unnormalized=True)
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        rounded = torch.rand(2, 3, 4, 4000).mul(8).softmax(-1).to(dtype)
+        make(rounded)
+        make(rounded.double())
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_nan_and_infinite_weights_are_refused(bad):
     with pytest.raises(ArgumentError, match="found NaN or infinite numbers"):
-        AttentionMap.from_weights(np.array([[bad, 0.0]]), allow_negative=True)
+        AttentionMap.from_weights(np.array([[bad, 0.0]]), unnormalized=True)
 
 
 def test_a_captured_map_survives_the_round_trip_through_its_weights():
     seen = captured()
-    again = Recording.from_weights(seen[0].map.weights(), allow_negative=True)
+    again = Recording.from_weights(seen[0].map.weights(), unnormalized=True)
     torch.testing.assert_close(again[0].map.weights(), seen[0].map.weights(), rtol=0, atol=0)
     assert "<!doctype html>" in regard.viewer.html(again)
 
 
 def test_entropy_is_nan_where_it_is_not_defined():
     expected = [np.nan, 1.5 * np.log(2), np.nan]
-    signed = AttentionMap.from_weights(SIGNED, allow_negative=True)
+    signed = AttentionMap.from_weights(SIGNED, unnormalized=True)
     np.testing.assert_allclose(signed.entropy()[0, 0], expected)
     np.testing.assert_allclose(analysis.entropy(signed)[0, 0], expected)
     table = analysis.head_table(signed)
@@ -73,7 +86,7 @@ def test_entropy_is_nan_where_it_is_not_defined():
 
 
 def test_a_row_with_a_sum_below_0_counts_in_means():
-    signed = AttentionMap.from_weights(SIGNED, allow_negative=True)
+    signed = AttentionMap.from_weights(SIGNED, unnormalized=True)
     np.testing.assert_allclose(signed.received()[0, 0], SIGNED.mean(0))
     np.testing.assert_allclose(analysis.received(signed)[0, 0], SIGNED.mean(0))
     np.testing.assert_allclose(analysis.sink_mass(signed), [[SIGNED[:, 0].mean()]])
@@ -81,7 +94,7 @@ def test_a_row_with_a_sum_below_0_counts_in_means():
 
 @pytest.mark.parametrize("cells", [1, 2, 3])
 def test_the_largest_of_negative_weights_is_negative(cells):
-    seen = AttentionMap.from_weights(-torch.arange(1.0, 10.0).reshape(3, 3), allow_negative=True)
+    seen = AttentionMap.from_weights(-torch.arange(1.0, 10.0).reshape(3, 3), unnormalized=True)
     assert seen.pooled(cells, cells, "max")[0, 0, 0, 0] == -1
     assert seen.pooled(cells, cells, "max").amax() == -1
     assert seen.pooled(cells, cells, "max").isfinite().all()
@@ -89,12 +102,12 @@ def test_the_largest_of_negative_weights_is_negative(cells):
 
 @pytest.mark.parametrize("name", ["rollout", "flow", "head_agreement"])
 def test_measures_that_are_not_defined_for_negative_weights_are_refused(name):
-    signed = AttentionMap.from_weights(SIGNED, allow_negative=True)
+    signed = AttentionMap.from_weights(SIGNED, unnormalized=True)
     with pytest.raises(ArgumentError, match="found negative weights, for which .* is not defined"):
         getattr(analysis, name)([signed, signed])
 
 
 def test_words_keep_negative_weights():
-    words = Recording.from_weights(SIGNED, WORDS, allow_negative=True).words()[0]
+    words = Recording.from_weights(SIGNED, WORDS, unnormalized=True).words()[0]
     assert words.tokens == [["a", "matador"]]
     np.testing.assert_allclose(words.map.numpy()[0, 0], [[1.5, -0.5], [-0.25, 0.625]])

@@ -1,5 +1,7 @@
 """Tests of recordings without some of the layers of a model."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -18,6 +20,12 @@ def test_rollout_and_flow_need_every_layer():
     for ask in (seen.rollout, seen.flow, whole[::2].rollout):
         with pytest.raises(ArgumentError, match="layers: layers 1 between 0 and 2 are missing"):
             ask()
+    # Billions of missing layers are neither listed nor held in memory.
+    far = Recording([whole[0], dataclasses.replace(whole[1], layer=3_000_000_000)])
+    with pytest.raises(
+        ArgumentError, match=r"layers 1, 2, 3, 4, 5, 6, 7, 8, 9, \.\.\. between 0 and 3000000000"
+    ):
+        far.rollout()
     each = whole[0].map.nbytes
     with pytest.warns(UserWarning, match="past the memory budget"):
         seen, _ = seen_of(model, x, options={"memory": 2 * each + each // 2})

@@ -27,6 +27,7 @@ from regard.maps import AttentionMap, Record
 from regard.maps.image_windows import ImageWindows
 from regard.maps.record_files import load_records
 from regard.maps.sources import Stored
+from regard.maps.storage import write_file
 from regard.maps.unrecorded import Unrecorded
 from regard.shapes import Grid
 from regard.viewer.payload import embedded
@@ -220,17 +221,81 @@ def test_every_altered_file_is_a_named_error(seen, tmp_path):
     assert refused > 850
 
 
-def test_a_file_without_a_digest_is_read_as_before(seen, tmp_path):
-    seen.save(path := tmp_path / "seen.safetensors")
+def _header(path):
     with safe_open(path, framework="pt") as file:
-        header, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    told = json.loads(header["records"])
-    for record in told["records"]:
-        del record["heads"]  # they did not say which
-    save_file(tensors, path, metadata={"format": "regard.records/1", "records": json.dumps(told)})
-    assert torch.equal(Recording.load(path)[2].map.weights(), seen[2].map.weights())
-    save_file(tensors, path, metadata={"format": "regard.records/2", "records": json.dumps(told)})
-    with pytest.raises(FileError, match="was modified after it was written"):
+        return file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def test_a_file_without_a_digest_or_of_an_unreleased_version_is_refused(seen, tmp_path):
+    seen.save(path := tmp_path / "seen.safetensors")
+    header, tensors = _header(path)
+    for changes, message in (
+        ({"digest": ""}, "was modified after it was written"),
+        ({"format": "regard.records/1"}, "not a file of records: expected format 'regard.records/2'"),
+    ):
+        save_file(tensors, path, metadata=header | changes)
+        with pytest.raises(FileError, match=message):
+            Recording.load(path)
+
+
+HUGE = 3_000_000_000
+
+
+def _set(*keys):
+    """Return a function that sets a number in the description of a file, under these keys."""
+    *above, last, value = keys
+
+    def change(content):
+        for key in above:
+            content = content[key]
+        content[last] = value
+
+    return change
+
+
+BAD_NUMBERS = {
+    "layer": _set("records", 0, "layer", HUGE),
+    "layer below 0": _set("records", 0, "layer", -1),
+    "layer as a fraction": _set("records", 0, "layer", 1.5),
+    "query_extra": _set("records", 0, "query_extra", HUGE),
+    "key_extra": _set("records", 0, "key_extra", -5),
+    "query_grid": _set("records", 0, "query_grid", [50_000, 60_000]),
+    "key_grid": _set("records", 0, "key_grid", [0, 3]),
+    "heads": _set("records", 0, "heads", [0, HUGE]),
+    "sinks": _set("records", 0, "sinks", [HUGE]),
+    "scale": _set("records", 0, "map", "scale", float("nan")),
+    "grid": _set("records", 0, "map", "grid", [2.0, 2.0, 5.0, 5.0]),
+    "absent": _set("records", 0, "map", {"source": "absent", "grid": [1, 1, HUGE, HUGE], "why": ""}),
+    "ends": _set(
+        *("records", 0, "map"),
+        {"source": "selected", "of": {"source": "stored"}, "ends": [0, 1.0, 0, 1]},
+    ),
+    "window": _set("records", 0, "map", "mask", {"kind": "Window", "left": 10**30, "right": 0}),
+    "window below 0": _set("records", 0, "map", "mask", {"kind": "Window", "left": -1, "right": 0}),
+    "causal": _set("records", 0, "map", "mask", {"kind": "Causal", "offset": 10**30}),
+    "global": _set("records", 0, "map", "mask", {"kind": "GlobalTokens", "positions": [0.5]}),
+    "stored mask": _set("records", 0, "map", "mask", {"kind": "Stored", "keep": {"tensor": "q"}}),
+    "padding": _set("records", 0, "map", "mask", {"kind": "Padding", "keep": {"tensor": "q"}}),
+    "blocks": _set(
+        "records", 0, "map", "mask", {"kind": "Blocks", "layout": {"tensor": "q"}, "size": [0, 1]}
+    ),
+    "picture": _set("pictures", [{"sequences": [[], []], "words": [[[0, HUGE]], []], "unplaced": None}]),
+}
+
+
+@pytest.mark.parametrize("change", BAD_NUMBERS.values(), ids=BAD_NUMBERS)
+def test_a_number_that_the_data_do_not_bear_is_refused(seen, tmp_path, change):
+    """The digest is right, as in a file that another program wrote."""
+    seen.save(path := tmp_path / "seen.safetensors")
+    header, tensors = _header(path)
+    content = json.loads(header["records"])
+    content["records"][0]["pictures"] = 0
+    content["pictures"] = [{"sequences": [[], []], "words": [], "unplaced": None}]
+    write_file(path, header["format"], "records", content, tensors)
+    assert len(Recording.load(path)) == 3
+    change(content)
+    write_file(path, header["format"], "records", content, tensors)
+    with pytest.raises(FileError, match="does not fit its tensors"):
         Recording.load(path)
 
 
@@ -243,11 +308,11 @@ def test_a_foreign_file_is_refused(tmp_path):
         Recording.load(path)
     with pytest.raises(FileError, match="no file"):
         Recording.load(tmp_path / "nothing")
-    save_file({"a": torch.ones(2)}, path, metadata={"format": "regard.records/1", "records": json.dumps([1])})
+    write_file(path, "regard.records/2", "records", [1], {"a": torch.ones(2)})
     with pytest.raises(FileError, match="does not fit its tensors"):
         Recording.load(path)
     AttentionMap.from_weights(torch.eye(2)).save(path)
-    with pytest.raises(FileError, match="got 'regard.map/1'"):
+    with pytest.raises(FileError, match="got 'regard.map/2'"):
         Recording.load(path)
 
 

@@ -135,7 +135,9 @@ class Looking(Toy):
                 ("cross", two_heads),
                 ("self", two_heads + 1),
             ):
-                record = Record(name="", layer=None, kind=kind, map=AttentionMap.from_weights(weights))
+                record = Record(
+                    name="", layer=None, kind=kind, map=AttentionMap.from_weights(weights, unnormalized=True)
+                )
                 records.append(record)
         return super().step(tokens, state, records=records)
 

@@ -286,7 +286,7 @@ def test_a_grid_of_layers_has_its_labels():
 
 def test_a_grid_of_records_tells_kinds_and_their_own_tokens():
     def record(kind, queries, keys):
-        found = AttentionMap.from_weights(torch.full((2, 1, len(queries[0]), len(keys[0])), 0.5))
+        found = AttentionMap.from_weights(torch.full((2, 1, len(queries[0]), len(keys[0])), 0.25))
         return Record(name="x", layer=0, kind=kind, map=found, query_tokens=queries, key_tokens=keys)
 
     own, other = [["un", "chat"], ["le", "chien"]], [["a", "cat", "."], ["the", "dog", "."]]

@@ -56,7 +56,8 @@ def file_of(records, folder, **options) -> str:
 def test_the_heat_map_and_its_files_show_each_weight_in_its_place(opened, browser, table, tmp_path):
     words = {"query_tokens": [["q0", "q1", "q2"]], "key_tokens": [["k0", "k1", "k2", "k3"]]}
     address = file_of(
-        [record(AttentionMap.from_weights(torch.tensor(WEIGHTS)[None, None]), **words)], tmp_path
+        [record(AttentionMap.from_weights(torch.tensor(WEIGHTS)[None, None], unnormalized=True), **words)],
+        tmp_path,
     )
     watched = opened(address + "#view=heat&row=0&col=0")
     places = assert_drawn(pixels(watched.page), WEIGHTS, table)
@@ -76,7 +77,7 @@ def test_the_heat_map_and_its_files_show_each_weight_in_its_place(opened, browse
 def test_tiles_of_the_server_show_each_weight_in_its_place(opened, table):
     weights = torch.zeros(1, 1, 1100, 1100)
     weights[0, 0, 1030 : 1030 + ROWS, 1040 : 1040 + COLS] = torch.tensor(WEIGHTS)
-    with served([record(AttentionMap.from_weights(weights))]) as address:
+    with served([record(AttentionMap.from_weights(weights, unnormalized=True))]) as address:
         watched = opened(address + "#view=heat&zoom=20&x=1030&y=1025&scale=linear", own=(address,))
         watched.page.wait_for_timeout(1500)
         places = assert_drawn(pixels(watched.page), WEIGHTS, table)
@@ -91,7 +92,7 @@ def test_the_picture_shows_each_weight_in_its_place(opened, table, tmp_path):
     weights = torch.zeros(1, 2, 13, 13)
     weights[0, 1, 5, 1:] = torch.tensor(WEIGHTS.flatten())
     grid = {"query_grid": (ROWS, COLS), "key_grid": (ROWS, COLS), "query_extra": 1, "key_extra": 1}
-    address = file_of([record(AttentionMap.from_weights(weights), **grid)], tmp_path)
+    address = file_of([record(AttentionMap.from_weights(weights, unnormalized=True), **grid)], tmp_path)
     watched = opened(address + "#view=image&row=5&head=1&scale=linear")
     places = assert_drawn(pixels(watched.page), WEIGHTS, table, least=3000)
     box = watched.page.locator("canvas").bounding_box()
@@ -112,7 +113,7 @@ def striped(n):
     stripes = 5 + torch.arange(LINES) * (n // LINES)
     weights[0, 0, :, stripes] = 1 / LINES
     weights[0, 1, stripes, :] = 1 / LINES
-    return record(AttentionMap.from_weights(weights))
+    return record(AttentionMap.from_weights(weights, unnormalized=True))
 
 
 def stripes_in(image, table, head):
@@ -157,7 +158,7 @@ def test_the_mark_of_the_chosen_cell_does_not_hide_small_cells(opened, table, tm
     # All look at the first key, which is also the chosen one.
     weights[..., 0] = 1
     watched = opened(
-        file_of([record(AttentionMap.from_weights(weights))], tmp_path)
+        file_of([record(AttentionMap.from_weights(weights, unnormalized=True))], tmp_path)
         + "#view=heat&col=0&row=299&scale=linear"
     )
     bright = (pixels(watched.page) == table[255]).all(-1)

@@ -218,7 +218,7 @@ def test_tiles_and_cells_have_the_scale_of_their_row(opened, tmp_path):
 def test_leaving_out_sinks_is_on_request_and_named(opened, tmp_path):
     weights = torch.full((1, 1, 9, 9), 0.01)
     weights[..., 0] = 0.9
-    weights[0, 0, 3, 6] = 0.09
+    weights[0, 0, 3, 0], weights[0, 0, 3, 6] = 0.8, 0.09
     address = page_of([record(AttentionMap.from_weights(weights), query_tokens=[PAIR])], tmp_path)
     watched = opened(address + "#view=heat")
     assert "0.900" in texts_of(saved(watched, "SVG"))

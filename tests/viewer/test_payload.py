@@ -240,7 +240,7 @@ def test_a_page_that_would_be_too_large_is_refused():
     with pytest.raises(ArgumentError, match="regard view"):
         embedded([record(recomputed())], max_bytes=500)
     with pytest.raises(ArgumentError, match="regard view"):
-        embedded([record(AttentionMap.from_weights(torch.rand(1, 1, 40, 40)))], max_bytes=500)
+        embedded([record(AttentionMap.from_weights(torch.rand(1, 1, 40, 40) / 40))], max_bytes=500)
 
 
 def test_a_path_that_is_no_html_is_refused(tmp_path):

@@ -542,7 +542,7 @@ def record_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("files") / "record.safetensors"
     save_records(
         [record(recomputed(regard.causal() & regard.padding([7, 4])), query_tokens=[["w"] * Q] * B),
-         record(AttentionMap.from_weights(torch.rand(1, 2, 3, 5)), "weights", key_grid=(2, 2), key_extra=1)],
+         record(AttentionMap.from_weights(torch.rand(1, 2, 3, 5) / 5), "weights", key_grid=(2, 2), key_extra=1)],
         path,
     )  # fmt: skip
     return path.read_bytes()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
-from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.errors import ArgumentError, DtypeError, ShapeError, renamed
 from regard.maps import AttentionMap, Record
 from regard.maps.queries import padding_queries
 
@@ -30,10 +30,10 @@ Counted = TypeVar("Counted")
 Layer = AttentionMap | Record | np.ndarray | Tensor
 
 
-def as_map(argument: str, value: Any, *, allow_negative: bool = False) -> AttentionMap:
+def as_map(argument: str, value: Any, *, unnormalized: bool = False) -> AttentionMap:
     """Convert an array, a tensor or a record to an AttentionMap, and return a map unchanged.
 
-    Three axes are read as (h,q,k). ``argument`` is the name of the argument in errors. ``allow_negative`` is as for
+    Three axes are read as (h,q,k). ``argument`` is the name of the argument in errors. ``unnormalized`` is as for
     :meth:`AttentionMap.from_weights`.
 
     >>> import numpy as np
@@ -47,7 +47,8 @@ def as_map(argument: str, value: Any, *, allow_negative: bool = False) -> Attent
         if not 2 <= value.ndim <= 4:
             raise ShapeError(argument, f"expected (q,k), (h,q,k) or (b,h,q,k), got {tuple(value.shape)}")
         four_dimensional = value[None] if value.ndim == 3 else value
-        return AttentionMap.from_weights(four_dimensional, allow_negative=allow_negative)
+        with renamed(weights=argument):
+            return AttentionMap.from_weights(four_dimensional, unnormalized=unnormalized)
     # Hugging Face models return None for each layer unless attn_implementation is "eager".
     if value is None:
         fix = "record them with regard.capture(model), which needs no setting of the model"
@@ -57,12 +58,12 @@ def as_map(argument: str, value: Any, *, allow_negative: bool = False) -> Attent
     )
 
 
-def as_maps(argument: str, layers: Any, *, allow_negative: bool = False) -> list[AttentionMap]:
+def as_maps(argument: str, layers: Any, *, unnormalized: bool = False) -> list[AttentionMap]:
     """Convert one layer or a sequence of layers to a list of maps, with the arguments of :func:`as_map`.
 
     An empty sequence raises ArgumentError.
     """
-    maps = of_each_layer(argument, layers, functools.partial(as_map, allow_negative=allow_negative))
+    maps = of_each_layer(argument, layers, functools.partial(as_map, unnormalized=unnormalized))
     return maps if isinstance(maps, list) else [maps]
 
 

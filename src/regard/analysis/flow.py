@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ __all__ = ["check_one_stack", "flow", "rollout"]
 
 # Capacities below this count as zero.
 SMALLEST = 1e-12
+# The most missing layers that an error names.
+_LISTED = 9
 
 
 def rollout(layers: Any, *, residual: float = 0.5) -> np.ndarray:
@@ -117,9 +120,11 @@ def _check_every_layer(records: list[Any]) -> None:
                 "layers", f"{record.name}: {dropped}", "rollout and flow need the weights of every layer"
             )
     numbers = {record.layer for record in records if record.layer is not None}
-    missing = sorted(set(range(min(numbers, default=0), max(numbers, default=0))) - numbers)
+    between = range(min(numbers, default=0), max(numbers, default=0))
+    # Numbers out of a file may be far apart, so the first ones that are missing are enough.
+    missing = list(itertools.islice((number for number in between if number not in numbers), _LISTED + 1))
     if missing:
-        names = ", ".join(map(str, missing))
+        names = ", ".join(map(str, missing[:_LISTED])) + (", ..." if len(missing) > _LISTED else "")
         raise ArgumentError(
             "layers",
             f"layers {names} between {min(numbers)} and {max(numbers)} are missing",

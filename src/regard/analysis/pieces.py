@@ -122,7 +122,7 @@ def as_words(record: Record, batch: int = 0) -> Record:
     merged = np.stack([merge_tokens(head, rows, columns) for head in heads])  # (h, words, words)
     return replace(
         record,
-        map=AttentionMap.from_weights(torch.from_numpy(merged).float()[None], allow_negative=True),
+        map=AttentionMap.from_weights(torch.from_numpy(merged).float()[None], unnormalized=True),
         query_tokens=[q_words],
         key_tokens=[k_words] if record.key_tokens else None,
         sinks=tuple(key_of[key] for key in record.sinks),

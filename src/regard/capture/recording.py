@@ -67,15 +67,15 @@ class Recording(RecordStatistics):
         key_tokens: Sequence[Any] | None = None,
         *,
         kind: str | None = None,
-        allow_negative: bool = False,
+        unnormalized: bool = False,
     ) -> Recording:
         """Make records from existing weights, an array or a tensor, or a list with one for each layer.
 
         ``outputs.attentions`` of a Hugging Face model is such a list. ``query_tokens`` label the rows and
         ``key_tokens`` the columns. Without ``key_tokens`` the weights are self-attention, and ``query_tokens`` label
         both. If ``kind`` is not given, it is "cross" for ``key_tokens`` or for different numbers of queries and keys,
-        "causal" for weights that are 0 above the diagonal, and "self" otherwise. ``allow_negative`` accepts weights
-        below 0, as :meth:`AttentionMap.from_weights` does.
+        "causal" for weights that are 0 above the diagonal, and "self" otherwise. ``unnormalized`` accepts weights
+        below 0 and rows with a sum above 1, as :meth:`AttentionMap.from_weights` does.
 
         >>> import numpy as np
         >>> Recording.from_weights((np.full((1, 2, 3, 3), 1 / 3), np.eye(3)), ["the", "cat", "sat"])
@@ -87,7 +87,7 @@ class Recording(RecordStatistics):
 
         if kind is not None:
             _check_kind(kind)
-        maps = as_maps("layers", layers, allow_negative=allow_negative)
+        maps = as_maps("layers", layers, unnormalized=unnormalized)
         records = Recording(
             [
                 Record(name=str(n), layer=n, kind=kind or _kind_of(one, key_tokens is not None), map=one)

@@ -15,7 +15,7 @@ from regard.errors import ArgumentError, DtypeError, OutsideError, ShapeError, U
 from regard.maps import storage
 from regard.maps.queries import mean_received, padding_queries, row_entropy
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile, tiles
-from regard.shapes import as_table, axes, four_axes, whole_number
+from regard.shapes import as_table, axes, four_axes, whole_number, wide_dtype
 from regard.topk import largest
 
 __all__ = ["AttentionMap", "TopK"]
@@ -54,35 +54,32 @@ class AttentionMap:
         self._source = source
 
     @staticmethod
-    def from_weights(weights: Tensor | np.ndarray, *, allow_negative: bool = False) -> AttentionMap:
+    def from_weights(weights: Tensor | np.ndarray, *, unnormalized: bool = False) -> AttentionMap:
         """Make a map from a copy of existing weights ``(q,k)``, ``(b,q,k)`` or ``(b,h,q,k)``.
 
-        Raises an error for integers and for non-finite numbers. Negative numbers are an error as well, since they are
-        most likely scores before the softmax. ``allow_negative=True`` accepts them, for the weights of models that mix
-        heads after the softmax.
+        Each row holds numbers of 0 or more, with a sum of at most 1. Anything else raises an error, since it is most
+        likely scores before the softmax, counts, or weights after dropout. ``unnormalized=True`` accepts all finite
+        numbers, for the weights of models that change them after the softmax or have none (gates, differential
+        attention, sigmoids).
 
         >>> AttentionMap.from_weights(torch.tensor([[0.75, 0.25]])).entropy().shape
         torch.Size([1, 1, 1])
         """
-        if isinstance(weights, np.ndarray):
-            # torch does not accept arrays with negative strides.
-            weights = np.ascontiguousarray(weights)
-        values = torch.as_tensor(weights).detach().clone()
-        if not values.is_floating_point():
+        values = as_table("weights", weights).detach().clone()
+        if not values.is_floating_point() or values.dtype.itemsize == 1:
             raise DtypeError(
                 "weights", f"expected a floating dtype, got {values.dtype}", "use weights.float()"
             )
+        if values.is_meta:
+            raise DtypeError("weights", "on meta, which holds no numbers", "run the model on a device")
         if not 2 <= values.ndim <= 4:
             raise ShapeError("weights", f"expected (q,k), (b,q,k) or (b,h,q,k), got {axes(values.shape)}")
         if not bool(torch.isfinite(values).all()):
             raise ArgumentError(
                 "weights", "found NaN or infinite numbers", "take the softmax of scores first"
             )
-        if not allow_negative and bool((values < 0).any()):
-            fix = (
-                "take the softmax of scores first, or give allow_negative=True if a model changed its weights"
-            )
-            raise ArgumentError("weights", "found negative numbers", fix)
+        if not unnormalized:
+            _check_rows(values)
         return AttentionMap(Stored(four_axes(values)))
 
     @property
@@ -311,6 +308,21 @@ class AttentionMap:
 
 def _from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> AttentionMap:
     return AttentionMap(storage.source_from_spec(spec, tensors))
+
+
+def _check_rows(weights: Tensor) -> None:
+    """Raise ArgumentError unless the numbers of each row are 0 or more, with a sum of at most 1."""
+    fix = "or give unnormalized=True if the model changed its weights or has no softmax"
+    if bool((weights < 0).any()):
+        raise ArgumentError("weights", "found negative numbers", f"take the softmax of scores first, {fix}")
+    sums = weights.sum(dim=-1, dtype=wide_dtype(weights.dtype))
+    largest_sum = float(sums.max()) if sums.numel() else 0.0
+    # Weights are often rounded to half precision before they are stored in another.
+    if largest_sum > 1.01 + 8 * torch.finfo(weights.dtype).eps:
+        problem = f"found a row with a sum of {largest_sum:.4g}, and rows have a sum of at most 1"
+        raise ArgumentError(
+            "weights", problem, f"take the softmax over the keys, use model.eval() against dropout, {fix}"
+        )
 
 
 def _resolve(axis: str, index: Index, n: int) -> slice | Tensor:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+from regard.checks import whole_number
 
 __all__ = ["PatchGrid", "PictureLayout"]
 
@@ -60,16 +63,20 @@ class PatchGrid:
     @staticmethod
     def from_spec(spec: dict[str, Any], keys: int) -> PatchGrid:
         """Read a grid from JSON values, or raise ValueError if it does not fit a number of keys."""
-        rows, columns = (int(n) for n in spec["grid"])
-        height, width = (int(n) for n in spec["size"])
+        rows, columns = (whole_number("grid", n, least=1) for n in spec["grid"])
+        height, width = (whole_number("size", n, least=1) for n in spec["size"])
         left, top, right, bottom = (float(x) for x in spec["box"])
-        found = tuple(int(start) + n for start, length in spec["runs"] for n in range(int(length)))
-        if min(rows, columns) < 1 or len(found) != rows * columns:
+        picture = whole_number("picture", spec["picture"], least=0)
+        found = _from_runs(spec["runs"], keys)
+        if len(found) != rows * columns:
             raise ValueError(f"{rows} x {columns} patches were expected, got {len(found)}")
-        if any(not 0 <= n < keys for n in found) or spec["view"] not in VIEWS or int(spec["picture"]) < 0:
+        # A picture has at least one key, and a patch at most thousands of pixels.
+        if max(height, width) >= 2**24 or picture >= 2**24 or spec["view"] not in VIEWS:
             raise ValueError(f"patches among {keys} keys were expected, got {spec}")
+        if not all(math.isfinite(x) for x in (left, top, right, bottom)):
+            raise ValueError(f"the box is {left, top, right, bottom}")
         return PatchGrid(
-            picture=int(spec["picture"]),
+            picture=picture,
             grid=(rows, columns),
             keys=found,
             size=(height, width),
@@ -122,14 +129,9 @@ class PictureLayout:
         sequences = tuple(
             tuple(PatchGrid.from_spec(grid, keys) for grid in grids) for grids in spec["sequences"]
         )
-        words = tuple(
-            tuple(int(start) + n for start, length in runs for n in range(int(length)))
-            for runs in spec["words"]
-        )
+        words = tuple(_from_runs(runs, keys) for runs in spec["words"])
         if len(sequences) != batch or len(words) not in (0, batch):
             raise ValueError(f"pictures of {batch} sequences were expected, got {len(sequences)}")
-        if any(not 0 <= n < keys for row in words for n in row):
-            raise ValueError(f"words among {keys} tokens were expected")
         unplaced = spec["unplaced"]
         if unplaced is not None and not isinstance(unplaced, str):
             raise TypeError(f"expected a string, got {unplaced!r}")
@@ -149,3 +151,14 @@ def _runs(numbers: tuple[int, ...]) -> list[list[int]]:
         else:
             runs.append([n, 1])
     return runs
+
+
+def _from_runs(runs: Any, keys: int) -> tuple[int, ...]:
+    """Return the numbers of the runs of :func:`_runs`, or raise ValueError if one is not below ``keys``."""
+    numbers: list[int] = []
+    for pair in runs:
+        start, length = (whole_number("runs", n, least=0) for n in pair)
+        if start + length > keys or len(numbers) + length > keys:
+            raise ValueError(f"numbers below {keys} were expected, got {length} from {start}")
+        numbers += range(start, start + length)
+    return tuple(numbers)

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.errors import ArgumentError, FileError
-from regard.files import write_atomically
 from regard.maps.attention_map import AttentionMap
 from regard.maps.patch_grids import PictureLayout
 from regard.maps.records import Record
 from regard.maps.sources import Stored
-from regard.maps.storage import MISFITS, read_file, source_from_spec, spec_of_source, without_shared_storage
+from regard.maps.storage import (
+    MISFITS,
+    read_file,
+    source_from_spec,
+    spec_of_source,
+    without_shared_storage,
+    write_file,
+)
+from regard.shapes import whole_number
 
 __all__ = ["load_records", "save_records"]
 
 FORMAT = "regard.records/2"
-# The older format, whose files have no digest.
-_WITHOUT_DIGEST = "regard.records/1"
 _GRIDS = ("query_grid", "key_grid")
 
 
@@ -45,9 +46,7 @@ def save_records(records: Sequence[Record], path: str | os.PathLike, *, as_weigh
     for spec, record in zip(specs, records, strict=True):
         spec["pictures"] = None if record.pictures is None else layouts.index(record.pictures)
     content = {"records": specs, "pictures": [layout.spec() for layout in layouts]}
-    header = {"format": FORMAT, "records": json.dumps(content)}
-    header["digest"] = _digest(header, tensors)
-    write_atomically(path, lambda part: save_file(tensors, part, metadata=header))
+    write_file(path, FORMAT, "records", content, tensors)
 
 
 def load_records(path: str | os.PathLike) -> list[Record]:
@@ -55,27 +54,11 @@ def load_records(path: str | os.PathLike) -> list[Record]:
 
     Raises :class:`regard.errors.FileError` if the file was modified, or is not a file of records.
     """
-    header, tensors = read_file(path, FORMAT, "a file of records", older=_WITHOUT_DIGEST)
-    has_digest = header["format"] == FORMAT or "digest" in header
-    if has_digest and header.get("digest") != _digest(header, tensors):
-        raise FileError(
-            f"{path} was modified after it was written: its digest does not match its content",
-            argument="path",
-        )
+    content, tensors = read_file(path, FORMAT, "records", "a file of records")
     try:
-        content = json.loads(header["records"])
         return [_record(spec, tensors, content.get("pictures", ())) for spec in content["records"]]
     except MISFITS as error:
         raise FileError(f"the header of {path} does not fit its tensors: {error}", argument="path") from error
-
-
-def _digest(header: dict[str, str], tensors: dict[str, Tensor]) -> str:
-    """Return the SHA-256 digest of the header and all tensors of a file."""
-    digest = hashlib.sha256((header["format"] + header.get("records", "")).encode("utf-8"))
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def _spec(
@@ -111,10 +94,12 @@ def _record(spec: dict[str, Any], tensors: dict[str, Tensor], layouts: Sequence[
     map_tensors = {name: tensors[stored] for name, stored in spec["tensors"].items()}
     source = source_from_spec(spec["map"], map_tensors)
     batch, _, q, k = source.grid
-    for field in _GRIDS:
-        if spec[field] is not None:
-            spec[field] = (int(spec[field][0]), int(spec[field][1]))
-    layer = None if spec["layer"] is None else int(spec["layer"])
+    layer = None if spec["layer"] is None else whole_number("layer", spec["layer"], least=0)
+    if layer is not None and layer >= 2**31:
+        raise ValueError(f"layer {layer}")
+    extras = {name: whole_number(name, spec[name], least=0) for name in ("query_extra", "key_extra")}
+    for field, extra, count in zip(_GRIDS, extras.values(), (q, k), strict=True):
+        spec[field] = _grid(field, spec[field], extra, count)
     layout = spec.get("pictures")
     return Record(
         name=_text(spec["name"]),
@@ -125,13 +110,14 @@ def _record(spec: dict[str, Any], tensors: dict[str, Tensor], layouts: Sequence[
         key_tokens=_labels(spec["key_tokens"], batch, k),
         query_grid=spec["query_grid"],
         key_grid=spec["key_grid"],
-        query_extra=int(spec["query_extra"]),
-        key_extra=int(spec["key_extra"]),
+        **extras,
         dropped=None if spec["dropped"] is None else _text(spec["dropped"]),
         heads=_heads(spec.get("heads"), source.grid.h),
         sinks=_sinks(spec.get("sinks", ()), k),
         note=None if spec.get("note") is None else _text(spec["note"]),
-        pictures=None if layout is None else PictureLayout.from_spec(layouts[int(layout)], batch, k),
+        pictures=None
+        if layout is None
+        else PictureLayout.from_spec(layouts[whole_number("pictures", layout, least=0)], batch, k),
     )
 
 
@@ -141,17 +127,29 @@ def _text(value: Any) -> str:
     return value
 
 
+def _grid(name: str, value: Any, extra: int, count: int) -> tuple[int, int] | None:
+    """Return the rows and columns of the patches among ``count`` tokens, of which ``extra`` come before the patches."""
+    if extra > count:
+        raise ValueError(f"{extra} tokens before the patches, but there are {count}")
+    if value is None:
+        return None
+    rows, columns = (whole_number(name, n, least=1) for n in value)
+    if extra + rows * columns > count:
+        raise ValueError(f"{rows} x {columns} patches after {extra} tokens, but there are {count}")
+    return rows, columns
+
+
 def _heads(value: Any, count: int) -> tuple[int, ...] | None:
     if value is None:
         return None
-    heads = tuple(int(n) for n in value)
-    if len(heads) != count:
+    heads = tuple(whole_number("heads", n, least=0) for n in value)
+    if len(heads) != count or max(heads, default=0) >= 2**31:
         raise ValueError(f"numbers for {count} heads were expected, got {len(heads)}")
     return heads
 
 
 def _sinks(value: Any, count: int) -> tuple[int, ...]:
-    sinks = tuple(int(n) for n in value)
+    sinks = tuple(whole_number("sinks", n) for n in value)
     if any(not 0 <= n < count for n in sinks):
         raise ValueError(f"sinks among {count} keys were expected, got {list(sinks)}")
     return sinks

@@ -1,8 +1,13 @@
-"""Saving and loading of maps as safetensors files, with a JSON header that describes the tensors."""
+"""Saving and loading of maps as safetensors files, with a JSON header that describes the tensors.
+
+A digest in the header covers the description and the tensors, so an edited file is refused.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 from typing import Any
 
@@ -13,7 +18,7 @@ from torch import Tensor, nn
 
 from regard import positions
 from regard.biases import Bias, StoredBias, SumOfBiases
-from regard.errors import ArgumentError, FileError
+from regard.errors import ArgumentError, DtypeError, FileError
 from regard.files import write_atomically
 from regard.maps.image_windows import ImageWindows
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored
@@ -21,9 +26,10 @@ from regard.maps.unrecorded import Unrecorded
 from regard.masks.specs import mask_from_spec, mask_spec
 from regard.masks.stored import check_broadcast
 from regard.scores import Prepared
-from regard.shapes import Grid
+from regard.shapes import Grid, whole_number
 
 __all__ = [
+    "MISFITS",
     "bytes_held",
     "load",
     "read_file",
@@ -31,17 +37,17 @@ __all__ = [
     "source_from_spec",
     "spec_of_source",
     "without_shared_storage",
+    "write_file",
 ]
 
-FORMAT = "regard.map/1"
+FORMAT = "regard.map/2"
 
 
 def save(source: Source, path: str | os.PathLike) -> None:
     """Write a source to a file, or raise ArgumentError if its score or bias cannot be stored."""
     tensors: dict[str, Tensor] = {}
-    header = {"format": FORMAT, "map": json.dumps(spec_of_source(source, tensors))}
-    contiguous = {name: x.contiguous() for name, x in tensors.items()}
-    write_atomically(path, lambda part: save_file(contiguous, part, metadata=header))
+    spec = spec_of_source(source, tensors)
+    write_file(path, FORMAT, "map", spec, {name: x.contiguous() for name, x in tensors.items()})
 
 
 def load(path: str | os.PathLike) -> Source:
@@ -49,25 +55,51 @@ def load(path: str | os.PathLike) -> Source:
 
     Raises :class:`regard.errors.FileError` if the file is truncated, inconsistent or of another format.
     """
-    header, tensors = read_file(path, FORMAT, "an attention map")
+    spec, tensors = read_file(path, FORMAT, "map", "an attention map")
     try:
-        return source_from_spec(json.loads(header["map"]), tensors)
+        return source_from_spec(spec, tensors)
     except MISFITS as error:
         raise FileError(f"the header of {path} does not fit its tensors: {error}", argument="path") from error
 
 
 # The exceptions that reading a modified header can raise.
-MISFITS = (KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError, RecursionError)
+MISFITS = (
+    KeyError,
+    TypeError,
+    ValueError,
+    IndexError,
+    RuntimeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
-def read_file(
-    path: str | os.PathLike, expected: str, what: str, older: str | None = None
-) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """Read the header and the tensors of a safetensors file and check its format.
+def write_file(
+    path: str | os.PathLike, format: str, key: str, spec: object, tensors: dict[str, Tensor]
+) -> None:
+    """Write contiguous tensors and their description, JSON values under ``key`` of the header, with a digest of all."""
+    header = {"format": format, key: json.dumps(spec)}
+    header["digest"] = _digest(header, key, tensors)
+    write_atomically(path, lambda part: save_file(tensors, part, metadata=header))
 
-    The format must be ``expected`` or ``older``, or FileError is raised. ``what`` describes the expected content in
-    the error message.
+
+def _digest(header: dict[str, str], key: str, tensors: dict[str, Tensor]) -> str:
+    """Return the SHA-256 digest of the header and all tensors of a file."""
+    digest = hashlib.sha256((header["format"] + header.get(key, "")).encode("utf-8"))
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def read_file(path: str | os.PathLike, format: str, key: str, what: str) -> tuple[Any, dict[str, Tensor]]:
+    """Read a file of :func:`write_file`, or raise FileError for another format and for content that was modified.
+
+    ``what`` describes the expected content in the error message.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise DtypeError("path", f"expected the name of a file, got {type(path).__name__}")
     if os.path.isdir(path):
         raise FileError(f"{path} is a folder: give the name of a file", argument="path")
     try:
@@ -78,12 +110,20 @@ def read_file(
         raise FileError(f"no file {path}", argument="path") from error
     except (SafetensorError, OSError, ValueError) as error:
         raise FileError(f"{path} is not a readable map: {error}", argument="path") from error
-    if header.get("format") not in (expected, older or expected):
+    if header.get("format") != format:
         raise FileError(
-            f"{path} is not {what}: expected format {expected!r}, got {header.get('format')!r}",
+            f"{path} is not {what}: expected format {format!r}, got {header.get('format')!r}",
             argument="path",
         )
-    return header, tensors
+    if header.get("digest") != _digest(header, key, tensors):
+        raise FileError(
+            f"{path} was modified after it was written: its digest does not match its content",
+            argument="path",
+        )
+    try:
+        return json.loads(header[key]), tensors
+    except MISFITS as error:
+        raise FileError(f"the header of {path} is not readable: {error}", argument="path") from error
 
 
 def bytes_held(*sources: Source) -> int:
@@ -172,19 +212,30 @@ def _source(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Source:
     if kind == "head_mean":
         return HeadMean(_source(spec["of"], tensors))
     if kind == "selected":
-        b0, b1, h0, h1 = spec["ends"]
+        b0, b1, h0, h1 = _sizes("ends", spec["ends"])
         return Selected(_source(spec["of"], tensors), slice(b0, b1), slice(h0, h1))
     if kind == "windows":
-        image = tuple(int(n) for n in spec["image"])
-        return ImageWindows(_source(spec["of"], tensors), image, int(spec["side"]), int(spec["shift"]))
+        side, shift = whole_number("side", spec["side"], least=1), whole_number("shift", spec["shift"])
+        return ImageWindows(_source(spec["of"], tensors), _sizes("image", spec["image"]), side, shift)
     if kind == "absent":
-        return Unrecorded(Grid(*(int(n) for n in spec["grid"])), str(spec["why"]))
+        return Unrecorded(Grid(*_sizes("grid", spec["grid"])), str(spec["why"]))
     if kind != "recomputed":
         raise FileError(f"unknown source {kind!r}")
-    ready = Prepared(tensors["q"], tensors["k"], float(spec["scale"]), tensors.get("v"))
+    scale = float(spec["scale"])
+    if not math.isfinite(scale):
+        raise ValueError(f"the scale is {scale}")
+    ready = Prepared(tensors["q"], tensors["k"], scale, tensors.get("v"))
     mask = None if spec["mask"] is None else mask_from_spec(spec["mask"], tensors)
     bias = None if spec["bias"] is None else _bias_from_spec(spec["bias"], tensors)
-    return Recomputed(ready, Grid(*spec["grid"]), mask, bias, tensors["lse"], None)
+    return Recomputed(ready, Grid(*_sizes("grid", spec["grid"])), mask, bias, tensors["lse"], None)
+
+
+def _sizes(name: str, values: Any) -> tuple[int, ...]:
+    """Return whole numbers of 0 or more, below the largest number of tokens that any file can describe."""
+    sizes = tuple(whole_number(name, n, least=0) for n in values)
+    if max(sizes, default=0) >= 2**31:
+        raise ValueError(f"{name} is {sizes}")
+    return sizes
 
 
 def _checked(source: Source) -> Source:

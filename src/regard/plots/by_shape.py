@@ -76,7 +76,7 @@ def show(
         raise ArgumentError(
             "weights",
             "found negative numbers",
-            "take the softmax of scores first, or give AttentionMap.from_weights(weights, allow_negative=True)",
+            "take the softmax of scores first, or give AttentionMap.from_weights(weights, unnormalized=True)",
         )
     heads = getattr(weights, "heads", None)
     title = title or _title(layer, head)

@@ -255,7 +255,14 @@ def test_perfect_attention_has_no_error(translator, monkeypatch):
         for row, column in itertools.product(range(rows.shape[1]), range(columns.shape[1])):
             words = (int(columns[:, column].argmax()), int(rows[:, row].argmax()))
             weights[0, 0, row, column] = float(words in links)
-        return [Record(name="attention", layer=None, kind="cross", map=AttentionMap.from_weights(weights))]
+        return [
+            Record(
+                name="attention",
+                layer=None,
+                kind="cross",
+                map=AttentionMap.from_weights(weights, unnormalized=True),
+            )
+        ]
 
     monkeypatch.setattr(translator, "forced", perfect)
     assert error_rates(translator, [pair], [AlignmentHead(0)]) == [0.0]
