@@ -1,8 +1,10 @@
 """Tests that every error names the argument, the expected and the given value, and the fix."""
 
+import functools
 import importlib.metadata
 import operator
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -562,3 +564,159 @@ def test_a_package_that_pip_does_not_know_is_named_as_in_an_index(tmp_path, monk
 def test_a_misspelt_public_name_suggests_the_right_one():
     with pytest.raises(AttributeError, match="attention"):
         regard.atention  # noqa: B018
+
+
+SQUARE = torch.ones(Q, Q)
+TOKENS = torch.randn(B, Q, 12)
+HEADS = torch.randn(B, H, Q, D)
+with warnings.catch_warnings():
+    # Torch calls these tensors beta and prototypes.
+    warnings.simplefilter("ignore")
+    NOT_DENSE = {
+        "sparse": SQUARE.to_sparse(),
+        "CSR": SQUARE.to_sparse_csr(),
+        "nested": torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)]),
+        "jagged": torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)], layout=torch.jagged),
+        "quantized": torch.quantize_per_tensor(SQUARE, 0.1, 0, torch.qint8),
+    }
+NO_MASK = {
+    "array of booleans": np.ones((Q, Q), bool),
+    "array of floats": np.zeros((Q, Q)),
+    "list": [[1] * Q] * Q,
+    "ragged list": [[1], [1, 0]],
+    "complex": torch.ones(Q, Q, dtype=torch.complex64),
+    "8-bit floats": torch.zeros(Q, Q).to(torch.float8_e4m3fn),
+    "meta": torch.ones(Q, Q, dtype=torch.bool, device="meta"),
+    **NOT_DENSE,
+}
+LAYERS = {
+    "multi-head": (regard.MultiHeadAttention(12, 3), 1),
+    "basic": (regard.BasicAttention(12), 3),
+    "self": (regard.SelfAttention(12), 1),
+    "simple": (regard.SimpleAttention(12), 3),
+    "encoder-decoder": (regard.EncoderDecoderAttention(12), 2),
+    "additive": (regard.AdditiveAttention(12), 2),
+}
+
+
+@pytest.mark.parametrize("mask", NO_MASK.values(), ids=NO_MASK)
+def test_whatever_is_no_mask_is_named_in_every_function_and_layer(mask):
+    calls = [
+        lambda: attention(HEADS, HEADS, HEADS, mask=mask),
+        lambda: attention_weights(HEADS, HEADS, mask=mask),
+        *[functools.partial(layer, *[TOKENS] * n, mask=mask) for layer, n in LAYERS.values()],
+    ]
+    if not (isinstance(mask, torch.Tensor) and mask.is_meta):
+        calls += [lambda: causal() & mask, lambda: mask | causal()]
+    for call in calls:
+        with pytest.raises(DtypeError, match="^mask: "):
+            call()
+
+
+@pytest.mark.parametrize("x", NOT_DENSE.values(), ids=NOT_DENSE)
+def test_tensors_that_are_not_dense_are_named(x):
+    for call in (
+        lambda: attention(x, HEADS, HEADS),
+        lambda: attention(HEADS, x, HEADS),
+        lambda: attention(HEADS, HEADS, HEADS, bias=x),
+        lambda: padding(x),
+        lambda: blocks(x, 2),
+        lambda: global_tokens(x),
+        lambda: regard.AttentionMap.from_weights(x),
+        *[functools.partial(layer, *[x] * n) for layer, n in LAYERS.values()],
+    ):
+        with pytest.raises(DtypeError):
+            call()
+
+
+@pytest.mark.parametrize("name", ["key_padding_mask", "is_causal", "attn_mask"])
+def test_an_argument_of_another_library_names_the_one_of_ours(name):
+    calls = [
+        lambda **given: attention(HEADS, HEADS, HEADS, **given),
+        lambda **given: attention_weights(HEADS, HEADS, **given),
+        *[functools.partial(layer, *[TOKENS] * n) for layer, n in LAYERS.values()],
+    ]
+    for call in calls:
+        with pytest.raises(UnknownArgumentError, match=rf"^{name}: not an argument of .*use mask="):
+            call(**{name: True})
+
+
+RECORDING = regard.Recording.from_weights(np.eye(3), ["a", "b", "c"])
+Grid = regard.shapes.Grid
+HOSTILE = {
+    "window": ("left", lambda: window(10**30)),
+    "window, right": ("right", lambda: window(1, 10**30)),
+    "causal": ("offset", lambda: causal(-(10**30))),
+    "global tokens": ("positions", lambda: global_tokens(10**30)),
+    "float in a grid": ("grid.q", lambda: causal().dense(Grid(1, 1, 3.0, 3))),
+    "negative grid": ("grid.q", lambda: padding([3]).dense(Grid(1, 1, -3, 3))),
+    "no grid": ("grid", lambda: regard.masks.as_mask(SQUARE.bool()).dense((1, 1, 5, 5))),
+    "no heads": ("q", lambda: attention(*[torch.ones(2, 0, 5, 4)] * 3)),
+    "mean of no heads": (
+        "heads",
+        lambda: regard.AttentionMap.from_weights(torch.ones(1, 0, 2, 2)).mean_heads(),
+    ),
+    "layer of no heads": ("num_heads", lambda: regard.MultiHeadAttention(12, 0)),
+    "layer of huge width": ("hidden_dim", lambda: regard.MultiHeadAttention(10**30, 3)),
+    "layer of large width": ("num_heads", lambda: regard.MultiHeadAttention(10**15, 7)),
+    "dropout": ("dropout", lambda: regard.MultiHeadAttention(12, 3, dropout="0.1")),
+    "cache": ("cache", lambda: regard.MultiHeadAttention(12, 3)(TOKENS, cache=3)),
+    "inputs of a layer without weights": ("key", lambda: regard.SimpleAttention(12)(TOKENS, [1], TOKENS)),
+    "scale": ("scale", lambda: attention(HEADS, HEADS, HEADS, scale=10**400)),
+    "score of one argument": ("score", lambda: attention(HEADS, HEADS, HEADS, score=lambda q: q)),
+    "rows of a map": ("index", lambda: RECORDING[0].map[slice("a")]),
+    "records": ("index", lambda: RECORDING[slice(0, 3, 0)]),
+    "layer": ("layer", lambda: RECORDING.by(layer="a")),
+    "layers": ("layer", lambda: RECORDING.by(layer=[None])),
+    "name": ("name", lambda: RECORDING.by(name=3)),
+    "kind": ("kind", lambda: RECORDING.by(kind=np.eye(2))),
+    "batch": ("batch", lambda: RECORDING.words([1])),
+    "file": ("path", lambda: regard.Recording.load(None)),
+    "file of a map": ("path", lambda: RECORDING[0].map.save(3)),
+    "ragged weights": ("weights", lambda: regard.AttentionMap.from_weights([[1.0], [0.5, 0.5]])),
+    "weights of text": ("weights", lambda: regard.AttentionMap.from_weights("a")),
+    "grid of a plot": (
+        "grid",
+        lambda: regard.plots.plot_image_attention(np.ones((8, 8)), np.ones(4) / 4, grid=(2.0, 2.0)),
+    ),
+    "grid of words": (
+        "grid",
+        lambda: regard.plots.plot_image_words(np.ones((8, 8)), np.ones((1, 4)) / 4, ["a"], grid=3),
+    ),
+    "grid of a record": (
+        "records[0].key_grid",
+        lambda: regard.viewer.html(
+            [regard.Record(name="a", layer=0, kind="cross", map=RECORDING[0].map, key_grid=(1.0, 3.0))]
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("argument", "call"), HOSTILE.values(), ids=HOSTILE)
+def test_hostile_arguments_are_named(argument, call):
+    with pytest.raises(RegardError) as caught:
+        call()
+    assert caught.value.argument == argument
+
+
+ONE = [[1.0]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"q": [[1.0], [1.0, 2.0]]}, "q: expected an array or lists of equal length"),
+        ({"v": [[1.0], [1.0, 2.0]]}, "v: expected an array or lists of equal length"),
+        ({"mask": [[1], [1, 0]]}, "mask: expected an array or lists of equal length"),
+        ({"q": None}, r"q: expected \(...,q,d\), got None"),
+        ({"k": torch.eye(2).to_sparse()}, "k: expected an array"),
+        ({"scale": "a"}, "scale: expected a finite number"),
+        ({"digits": 1.5}, "digits: expected a whole number"),
+        ({"query_tokens": 5}, "query_tokens: expected a list of 1 words"),
+        ({"params": 3}, "params: expected the parameters of the score"),
+        ({"score": ["dot"]}, "score: expected one of"),
+    ],
+)
+def test_hostile_arguments_of_explain_are_named(changes, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        regard.reference.explain(**({"q": ONE, "k": ONE, "v": ONE} | changes))

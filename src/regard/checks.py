@@ -6,13 +6,14 @@ import operator
 
 from regard.errors import ArgumentError, DtypeError
 
-__all__ = ["whole_number"]
+__all__ = ["rows_and_columns", "whole_number"]
 
 
 def whole_number(name: str, value: object, least: int | None = None) -> int:
     """Convert any kind of integer, such as one of NumPy, to an int, or raise an error that names the argument.
 
-    Floats, booleans and tensors raise DtypeError, and a number below ``least`` raises ArgumentError.
+    Floats, booleans and tensors raise DtypeError. A number below ``least``, and one that does not fit into 64 bits,
+    raise ArgumentError.
 
     >>> whole_number("heads", 0, least=1)
     Traceback (most recent call last):
@@ -28,4 +29,19 @@ def whole_number(name: str, value: object, least: int | None = None) -> int:
         raise DtypeError(name, f"expected {expected}, got {value!r}") from None
     if least is not None and number < least:
         raise ArgumentError(name, f"expected {expected}, got {number}")
+    if not -(2**63) <= number < 2**64:
+        raise ArgumentError(name, f"expected {expected} of at most 64 bits, got {number}")
     return number
+
+
+def rows_and_columns(name: str, value: object) -> tuple[int, int]:
+    """Return the numbers of rows and columns of a grid of patches, or raise an error that names the argument.
+
+    >>> rows_and_columns("grid", (2.0, 2.0))
+    Traceback (most recent call last):
+        ...
+    regard.errors.DtypeError: grid: expected a whole number of 1 or more, got 2.0
+    """
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise ArgumentError(name, f"expected (rows, columns), got {value!r}")
+    return whole_number(name, value[0], least=1), whole_number(name, value[1], least=1)

@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import numbers
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import Any, Literal, NamedTuple, Protocol, overload
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -25,10 +27,60 @@ from regard.modes import autocasting
 from regard.scores import Prepared, Score, as_score
 from regard.shapes import Grid, check_qkv, four_axes
 
-__all__ = ["OBSERVERS", "CallObserver", "attention", "attention_weights", "attention_with_weights"]
+__all__ = [
+    "OBSERVERS",
+    "CallObserver",
+    "attention",
+    "attention_weights",
+    "attention_with_weights",
+    "knows_other_libraries",
+]
 
 ScoreLike = str | Callable[[Tensor, Tensor], Tensor]
 MaskLike = Mask | Tensor
+
+
+# Arguments of similar functions, with the equivalent here.
+_OTHER_LIBRARIES = {
+    "is_causal": "use mask=regard.causal()",
+    "causal": "use mask=regard.causal()",
+    "attn_mask": "use mask=..., where True may be attended, unlike in nn.MultiheadAttention",
+    "attention_mask": "use mask=regard.padding(attention_mask)",
+    "key_padding_mask": "use mask=regard.Mask.from_key_padding_mask(...)",
+    "dropout_p": "use dropout=..., for a layer when it is made",
+    "enable_gqa": "k and v with fewer heads need no flag",
+    "need_weights": "attention(..., return_map=True) and the layers return weights",
+    "average_attn_weights": "use the mean of the returned weights over the heads",
+    "window_size": "use mask=regard.window(left, right)",
+    "alibi_slopes": "use bias=regard.positions.ALiBi(heads)",
+}
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def knows_other_libraries(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Return the function with an error that names the equivalent of arguments that similar functions have.
+
+    >>> import torch, regard
+    >>> attention_weights(torch.ones(2, 3), torch.ones(2, 3), is_causal=True)
+    Traceback (most recent call last):
+        ...
+    regard.errors.UnknownArgumentError: is_causal: not an argument of attention_weights(): use mask=regard.causal()
+    """
+    own = inspect.signature(function).parameters
+    hints = {name: hint for name, hint in _OTHER_LIBRARIES.items() if name not in own}
+    # The first part of `MultiHeadAttention.forward` is the name that users know.
+    called = function.__qualname__.removesuffix(".forward")
+
+    @functools.wraps(function)
+    def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        for name in kwargs:
+            if name in hints:
+                raise UnknownArgumentError(name, f"not an argument of {called}()", hints[name])
+        return function(*args, **kwargs)
+
+    return checked
 
 
 class CallObserver(Protocol):
@@ -123,6 +175,7 @@ def attention(
     return out, AttentionMap(Recomputed.frozen(ready, call.grid, call.mask, call.bias, lse, callable_score))
 
 
+@knows_other_libraries
 def attention_weights(
     q: Tensor,
     k: Tensor,
@@ -146,6 +199,7 @@ def attention_weights(
     return _like(weights, q).to(call.q.dtype)
 
 
+@knows_other_libraries
 def attention_with_weights(
     q: Tensor,
     k: Tensor,
@@ -255,7 +309,13 @@ def _repeated(x: Tensor, batch: int) -> Tensor:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
 
 
 def _visible_keys(mask: Mask | None, k: Tensor, grid: Grid) -> Tensor | None:
@@ -277,21 +337,6 @@ def _visible_keys(mask: Mask | None, k: Tensor, grid: Grid) -> Tensor | None:
 def _like(x: Tensor, q: Tensor) -> Tensor:
     """Remove the batch and head axes that q did not have."""
     return x if q.ndim == 4 else x[:, 0] if q.ndim == 3 else x[0, 0]
-
-
-# Arguments of similar functions, with the equivalent here.
-_OTHER_LIBRARIES = {
-    "is_causal": "use mask=regard.causal()",
-    "causal": "use mask=regard.causal()",
-    "attn_mask": "use mask=..., where True may be attended",
-    "attention_mask": "use mask=regard.padding(attention_mask)",
-    "key_padding_mask": "use mask=regard.Mask.from_key_padding_mask(...)",
-    "dropout_p": "use dropout=...",
-    "enable_gqa": "k and v with fewer heads need no flag",
-    "need_weights": "use return_map=True",
-    "window_size": "use mask=regard.window(left, right)",
-    "alibi_slopes": "use bias=regard.positions.ALiBi(heads)",
-}
 
 
 def _unknown_argument(name: str) -> UnknownArgumentError:

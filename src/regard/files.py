@@ -115,6 +115,8 @@ def check_writable(path: str | os.PathLike) -> None:
 
     Nothing is written. It is called before the work of computing the content.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise FileError(f"expected the name of a file, got {type(path).__name__}", argument="path")
     name, path = os.fspath(path), Path(path)
     if not name:
         raise FileError("expected the name of a file, got an empty one", argument="path")

@@ -33,6 +33,7 @@ __all__ = [
     "as_table",
     "axes",
     "check_dense",
+    "check_grid",
     "check_qkv",
     "check_tensor",
     "four_axes",
@@ -59,6 +60,20 @@ class Grid(NamedTuple):
         It aligns the last query with the last key.
         """
         return self.k - self.q
+
+
+def check_grid(grid: object) -> None:
+    """Raise an error unless ``grid`` is a :class:`Grid` of whole numbers of 0 or more."""
+    if not isinstance(grid, Grid):
+        raise DtypeError(
+            "grid", f"expected a Grid(b, h, q, k), got {type(grid).__name__}", "use regard.shapes.Grid"
+        )
+    for name, size in zip(Grid._fields, grid, strict=True):
+        # A symbolic size of a trace must stay symbolic.
+        if type(size) is not int and not isinstance(size, torch.SymInt):
+            whole_number(f"grid.{name}", size, least=0)
+        elif type(size) is int and size < 0:
+            raise ArgumentError(f"grid.{name}", f"expected a whole number of 0 or more, got {size}")
 
 
 def axes(shape: tuple[int, ...] | torch.Size) -> str:
@@ -145,6 +160,8 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor | None) -> Grid:
     for name, x in named:
         _check_float_tensor(name, x, q)
     b, h, q_len = _leading(q)
+    if h == 0:
+        raise ShapeError("q", f"no heads, q is {axes(q.shape)}", "give at least one head")
     for name, x in named[1:]:
         b_x, h_x, _ = _leading(x)
         if b_x != b and b_x != 1:

@@ -11,6 +11,7 @@ import torch
 
 from regard._tokens import SPECIAL, token_texts
 from regard.analysis.words import HAN, merge_tokens
+from regard.checks import whole_number
 from regard.errors import ArgumentError
 from regard.maps import AttentionMap, Record
 
@@ -137,6 +138,6 @@ def _tokens(side: str, record: Any, batch: int) -> list[str]:
     if labels is None:
         problem = f"the record of {record.name} has no {side.replace('_', ' ')}"
         raise ArgumentError("record", problem, "give capture() a tokenizer, or call seen.label(words)")
-    if not -len(labels) <= batch < len(labels):
+    if not -len(labels) <= whole_number("batch", batch) < len(labels):
         raise ArgumentError("batch", f"expected one of {len(labels)} sequences, counted from 0, got {batch}")
     return labels[batch]

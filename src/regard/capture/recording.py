@@ -18,7 +18,7 @@ from regard.maps.picture_maps import PictureMap
 from regard.maps.record_files import load_records, save_records
 from regard.maps.records import Record
 from regard.maps.storage import bytes_held
-from regard.shapes import axes
+from regard.shapes import axes, whole_number
 
 if TYPE_CHECKING:
     from regard.capture.verification import Repeatable, Verified
@@ -126,7 +126,10 @@ class Recording(RecordStatistics):
     def __getitem__(self, index: int | str | slice) -> Record | Recording:
         """Return a record by its index or by the name of its module, or several records by a slice."""
         if isinstance(index, slice):
-            return self._part(self.records[index])
+            try:
+                return self._part(self.records[index])
+            except (TypeError, ValueError) as error:
+                raise ArgumentError("index", f"{index} cannot be used: {error}") from None
         if isinstance(index, str):
             found = [record for record in self.records if record.name == index]
             if not found:
@@ -155,6 +158,8 @@ class Recording(RecordStatistics):
         """
         if kind is not None:
             _check_kind(kind)
+        if not isinstance(name, str | None):
+            raise DtypeError("name", f"expected a part of the name of a module, got {type(name).__name__}")
         layers = None if layer is None else self._layers(layer)
         return self._part(
             [
@@ -170,7 +175,10 @@ class Recording(RecordStatistics):
         """Return layer numbers counted from the start, or raise ArgumentError for a layer without a record."""
         recorded = sorted({record.layer for record in self.records if record.layer is not None})
         layers = set()
-        for number in [wanted] if isinstance(wanted, int) else wanted:
+        if isinstance(wanted, str | bytes):
+            raise DtypeError("layer", f"expected a number or numbers, got {wanted!r}")
+        for number in wanted if isinstance(wanted, Iterable) else [wanted]:
+            number = whole_number("layer", number)
             layer = number + recorded[-1] + 1 if number < 0 and recorded else number
             if layer not in recorded:
                 raise ArgumentError("layer", f"there is no record of layer {number}", f"there are {recorded}")
@@ -378,8 +386,8 @@ class Recording(RecordStatistics):
         return viewer.widget(self.records, title=title, images=images, height=height, language=language)
 
 
-def _check_kind(kind: str) -> None:
-    if kind not in _KINDS:
+def _check_kind(kind: object) -> None:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise UnknownNameError("kind", kind, _KINDS)
 
 

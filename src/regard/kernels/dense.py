@@ -6,13 +6,14 @@ does not support, and when the weights are returned. Half precision is computed 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.errors import ShapeError
+from regard.errors import DtypeError, ShapeError
 from regard.kernels.additive import additive_scores
 from regard.scores import Prepared
 from regard.shapes import axes, wide_dtype
@@ -48,7 +49,15 @@ def callable_scores(score: Callable[[Tensor, Tensor], Tensor], q: Tensor, k: Ten
 
     The callable gets the keys repeated to h heads. A result of another shape raises ShapeError.
     """
-    scores = score(q, expand_heads(k, q.shape[1]))
+    keys = expand_heads(k, q.shape[1])
+    try:
+        scores = score(q, keys)
+    except TypeError:
+        try:
+            inspect.signature(score).bind(q, keys)
+        except TypeError:
+            raise DtypeError("score", "the callable must take q and k, and nothing else") from None
+        raise
     expected = (*q.shape[:3], k.shape[2])
     if not isinstance(scores, Tensor) or tuple(scores.shape) != expected:
         got = axes(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import numbers
 from typing import Any
 
 import torch
@@ -10,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.biases import as_bias, dense_bias
-from regard.core import attention, attention_with_weights
-from regard.errors import ArgumentError, ShapeError
+from regard.core import attention, attention_with_weights, knows_other_libraries
+from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.layers.cache import KeyValueCache
 from regard.layers.inputs import blank_unseen, check_input, document_mask
 from regard.layers.torch_weights import copy_from_torch, copy_to_torch
@@ -76,7 +77,7 @@ class MultiHeadAttention(nn.Module):
             raise ArgumentError(
                 "kv_heads", f"{kv_heads} does not divide the {num_heads} heads of the queries", fix
             )
-        if not 0 <= dropout < 1:
+        if not isinstance(dropout, numbers.Real) or not 0 <= dropout < 1:
             raise ArgumentError("dropout", f"expected a probability from 0 to below 1, got {dropout}")
         self.head_dim = hidden_dim // num_heads
         self.dropout = float(dropout)
@@ -93,6 +94,7 @@ class MultiHeadAttention(nn.Module):
             nn.init.xavier_normal_(self.bias_k)
             nn.init.xavier_normal_(self.bias_v)
 
+    @knows_other_libraries
     def forward(
         self,
         query: Tensor,
@@ -117,6 +119,8 @@ class MultiHeadAttention(nn.Module):
         calls may leave out ``key`` and ``value``.
         """
         check_input("query", query, self.W_q, self.hidden_dim, "(b,q,m)", (2, 3))
+        if not isinstance(cache, KeyValueCache | None):
+            raise DtypeError("cache", f"expected a KeyValueCache, got {type(cache).__name__}")
         if query.ndim == 2:
             return self._one_sequence(
                 query, key, value, mask, bias=bias, need_weights=need_weights, cache=cache
@@ -277,4 +281,5 @@ def _as_rotary(rotary: Rotary | bool | None, head_dim: int) -> Rotary | None:
 
 
 def _divisors(n: int) -> str:
-    return ", ".join(str(d) for d in range(1, n + 1) if n % d == 0)
+    # No layer has more heads, and a mistyped width may be large.
+    return ", ".join(str(d) for d in range(1, min(n, 1024) + 1) if n % d == 0)

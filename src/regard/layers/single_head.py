@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from regard.core import attention_with_weights
+from regard.core import attention_with_weights, knows_other_libraries
 from regard.errors import ShapeError
 from regard.layers.inputs import blank_unseen, check_input, common_batch, document_mask
 from regard.masks import Mask
@@ -41,6 +41,7 @@ class AdditiveAttention(nn.Module):
         self.W = nn.Linear(hidden_dim, hidden_dim)
         self.v = nn.Linear(hidden_dim, 1)
 
+    @knows_other_libraries
     def forward(
         self, query: Tensor, keys: Tensor, *, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
@@ -90,6 +91,7 @@ class SimpleAttention(nn.Module):
         super().__init__()
         self.dim = whole_number("dim", dim, least=1)
 
+    @knows_other_libraries
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
@@ -125,6 +127,7 @@ class BasicAttention(nn.Module):
         self.W_k = nn.Linear(hidden_dim, hidden_dim)
         self.W_v = nn.Linear(hidden_dim, hidden_dim)
 
+    @knows_other_libraries
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
@@ -164,6 +167,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.attention = BasicAttention(hidden_dim)
 
+    @knows_other_libraries
     def forward(self, x: Tensor, mask: Mask | Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the context ``(b,n,m)`` and the weights ``(b,n,n)``."""
         check_input("x", x, self.attention.W_q, self.attention.hidden_dim)
@@ -186,6 +190,7 @@ class EncoderDecoderAttention(nn.Module):
         self.W_K = nn.Linear(embed_dim, embed_dim, bias=False)
         self.W_V = nn.Linear(embed_dim, embed_dim, bias=False)
 
+    @knows_other_libraries
     def forward(
         self, encoder_output: Tensor, decoder_input: Tensor, *, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:

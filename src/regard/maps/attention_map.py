@@ -336,7 +336,10 @@ def _resolve(axis: str, index: Index, n: int) -> slice | Tensor:
         index = int(index) % n
         return slice(index, index + 1)
     if isinstance(index, slice):
-        start, stop, step = index.indices(n)
+        try:
+            start, stop, step = index.indices(n)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError("index", f"{index} cannot be used for {axis}: {error}") from None
         return slice(start, max(start, stop)) if step == 1 else torch.arange(start, stop, step)
     indices = as_table("index", index)
     if indices.dtype == torch.bool and indices.shape == (n,):

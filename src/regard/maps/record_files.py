@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.checks import rows_and_columns, whole_number
 from regard.errors import ArgumentError, FileError
 from regard.maps.attention_map import AttentionMap
 from regard.maps.patch_grids import PictureLayout
@@ -21,7 +22,6 @@ from regard.maps.storage import (
     without_shared_storage,
     write_file,
 )
-from regard.shapes import whole_number
 
 __all__ = ["load_records", "save_records"]
 
@@ -133,7 +133,7 @@ def _grid(name: str, value: Any, extra: int, count: int) -> tuple[int, int] | No
         raise ValueError(f"{extra} tokens before the patches, but there are {count}")
     if value is None:
         return None
-    rows, columns = (whole_number(name, n, least=1) for n in value)
+    rows, columns = rows_and_columns(name, value)
     if extra + rows * columns > count:
         raise ValueError(f"{rows} x {columns} patches after {extra} tokens, but there are {count}")
     return rows, columns

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.biases import Bias, StoredBias, SumOfBiases, part_of_bias
-from regard.errors import ArgumentError
+from regard.errors import ArgumentError, ShapeError
 from regard.kernels.dense import callable_scores, pair_scores
 from regard.masks import Mask
 from regard.scores import Prepared
@@ -221,6 +221,8 @@ class HeadMean:
     """A source that is the mean over the heads of another source, ``(b,1,q,k)``."""
 
     def __init__(self, source: Source):
+        if source.grid.h == 0:
+            raise ShapeError("heads", "the map has no heads, so there is no mean of them")
         self.source = source
         self.grid = source.grid._replace(h=1)
 

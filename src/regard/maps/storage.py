@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard import positions
 from regard.biases import Bias, StoredBias, SumOfBiases
-from regard.errors import ArgumentError, DtypeError, FileError
+from regard.errors import ArgumentError, FileError
 from regard.files import write_atomically
 from regard.maps.image_windows import ImageWindows
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored
@@ -99,7 +99,7 @@ def read_file(path: str | os.PathLike, format: str, key: str, what: str) -> tupl
     ``what`` describes the expected content in the error message.
     """
     if not isinstance(path, str | os.PathLike):
-        raise DtypeError("path", f"expected the name of a file, got {type(path).__name__}")
+        raise FileError(f"expected the name of a file, got {type(path).__name__}", argument="path")
     if os.path.isdir(path):
         raise FileError(f"{path} is a folder: give the name of a file", argument="path")
     try:

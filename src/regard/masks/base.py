@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.errors import MaskError
 from regard.masks.tiling import ALL, SOME, Blocking
 from regard.modes import readable
-from regard.shapes import Grid
+from regard.shapes import Grid, check_grid
 
 __all__ = ["And", "Mask", "Not", "Or"]
 
@@ -121,6 +121,7 @@ class Mask:
         tensor([[1, 1, 0],
                 [1, 1, 1]], dtype=torch.int32)
         """
+        check_grid(grid)
         self.check(grid)
         i = torch.arange(grid.q, device=device)[:, None]
         j = torch.arange(grid.k, device=device)[None, :]

@@ -13,7 +13,7 @@ from regard.errors import DtypeError, MaskError, ShapeError
 from regard.masks.base import Mask
 from regard.masks.rules import SizedCausal
 from regard.modes import readable
-from regard.shapes import Grid, as_table, axes, check_dense, four_axes
+from regard.shapes import Grid, as_table, axes, check_dense, check_grid, four_axes
 
 __all__ = [
     "Padding",
@@ -99,6 +99,7 @@ class StoredMask(Mask):
         return keep[:, :, i, j]
 
     def dense(self, grid: Grid, device: torch.device | str | None = None) -> Tensor:
+        check_grid(grid)
         self.check(grid)
         keep = four_axes(self.keep)
         return keep if device is None else keep.to(device)

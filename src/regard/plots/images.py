@@ -10,6 +10,7 @@ import numpy as np
 
 from regard._drawing import as_labels, as_weights
 from regard._tokens import shortened
+from regard.checks import rows_and_columns
 from regard.errors import ShapeError, former_names
 from regard.plots.figures import (
     check_path,
@@ -97,6 +98,7 @@ def plot_image_words(
     picture, array = as_picture(image), as_weights("weights", weights, "qk")
     rows, patches = array.shape
     names = as_labels("words", words, rows, f"rows in weights ({rows},{patches})")
+    grid = rows_and_columns("grid", grid)
     if grid[0] * grid[1] != patches:
         problem = f"{patches} patches do not make a grid of {grid[0]} x {grid[1]}"
         raise ShapeError("weights", problem, "give the (rows, columns) of patches as grid")
@@ -173,7 +175,7 @@ def _patches(weights: Any, grid: tuple[int, int] | None, extra: int) -> np.ndarr
     if len(shape) == 2 and 1 not in shape and grid is None:
         return _checked_patches(as_weights("weights", weights, "qk"), extra)
     flat = as_weights("weights", weights, "k")[extra:]
-    rows, columns = grid or (round(len(flat) ** 0.5),) * 2
+    rows, columns = (round(len(flat) ** 0.5),) * 2 if grid is None else rows_and_columns("grid", grid)
     if rows * columns != len(flat):
         problem = f"{len(flat)} patches after {extra} other tokens do not make a grid of {rows} x {columns}"
         raise ShapeError(

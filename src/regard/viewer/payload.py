@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard._tokens import token_texts
+from regard.checks import rows_and_columns
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import AttentionMap, PictureLayout, Record
 from regard.maps.records import towers_of
@@ -151,7 +152,10 @@ def _check_labels(name: str, labels: list[list[str]] | None, b: int, n: int, wha
 
 
 def _check_grid(name: str, grid: tuple[int, int] | None, extra: int, n: int) -> None:
-    if grid is not None and (len(grid) != 2 or min(grid) < 1 or grid[0] * grid[1] + extra > n or extra < 0):
+    if grid is None:
+        return
+    rows, columns = rows_and_columns(name, grid)
+    if rows * columns + extra > n or extra < 0:
         raise ShapeError(name, f"{grid} patches after {extra} other tokens do not fit {n} tokens")
 
 
