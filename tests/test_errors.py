@@ -623,6 +623,8 @@ def test_tensors_that_are_not_dense_are_named(x):
         lambda: blocks(x, 2),
         lambda: global_tokens(x),
         lambda: regard.AttentionMap.from_weights(x),
+        lambda: regard.Recording.from_weights(x),
+        lambda: regard.Recording.from_weights(np.eye(3), x),
         *[functools.partial(layer, *[x] * n) for layer, n in LAYERS.values()],
     ):
         with pytest.raises(DtypeError):

@@ -9,11 +9,11 @@ from regard.errors import ArgumentError, DtypeError
 __all__ = ["rows_and_columns", "whole_number"]
 
 
-def whole_number(name: str, value: object, least: int | None = None) -> int:
+def whole_number(name: str, value: object, least: int | None = None, *, bits: int | None = 64) -> int:
     """Convert any kind of integer, such as one of NumPy, to an int, or raise an error that names the argument.
 
-    Floats, booleans and tensors raise DtypeError. A number below ``least``, and one that does not fit into 64 bits,
-    raise ArgumentError.
+    Floats, booleans and tensors raise DtypeError. A number below ``least``, and one of more than ``bits`` bits, raise
+    ArgumentError.
 
     >>> whole_number("heads", 0, least=1)
     Traceback (most recent call last):
@@ -29,8 +29,8 @@ def whole_number(name: str, value: object, least: int | None = None) -> int:
         raise DtypeError(name, f"expected {expected}, got {value!r}") from None
     if least is not None and number < least:
         raise ArgumentError(name, f"expected {expected}, got {number}")
-    if not -(2**63) <= number < 2**64:
-        raise ArgumentError(name, f"expected {expected} of at most 64 bits, got {number}")
+    if bits is not None and number.bit_length() > bits:
+        raise ArgumentError(name, f"expected {expected} of at most {bits} bits, got {number}")
     return number
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from regard.errors import ArgumentError, DtypeError, ShapeError, renamed
 from regard.maps import AttentionMap, Record
 from regard.maps.queries import padding_queries
+from regard.shapes import check_dense
 
 __all__ = [
     "Layer",
@@ -43,6 +44,8 @@ def as_map(argument: str, value: Any, *, unnormalized: bool = False) -> Attentio
     value = getattr(value, "map", value)  # a record
     if isinstance(value, AttentionMap):
         return value
+    if isinstance(value, Tensor):
+        check_dense(argument, value)
     if hasattr(value, "shape") and hasattr(value, "ndim"):
         if not 2 <= value.ndim <= 4:
             raise ShapeError(argument, f"expected (q,k), (h,q,k) or (b,h,q,k), got {tuple(value.shape)}")

@@ -45,7 +45,8 @@ class _Slice:
 
     def __init__(self, wanted: slice):
         start, stop, step = (
-            None if n is None else whole_number("layers", n) for n in (wanted.start, wanted.stop, wanted.step)
+            None if n is None else whole_number("layers", n, bits=None)
+            for n in (wanted.start, wanted.stop, wanted.step)
         )
         if any(n is not None and n < 0 for n in (start, stop, step)):
             raise ArgumentError("layers", f"a slice from the end, {wanted}, needs the number of layers")

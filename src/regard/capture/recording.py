@@ -175,7 +175,7 @@ class Recording(RecordStatistics):
         """Return layer numbers counted from the start, or raise ArgumentError for a layer without a record."""
         recorded = sorted({record.layer for record in self.records if record.layer is not None})
         layers = set()
-        if isinstance(wanted, str | bytes):
+        if isinstance(wanted, str | bytes | Tensor):
             raise DtypeError("layer", f"expected a number or numbers, got {wanted!r}")
         for number in wanted if isinstance(wanted, Iterable) else [wanted]:
             number = whole_number("layer", number)

@@ -248,7 +248,7 @@ class AttentionMap:
         tensor([[2., 0.],
                 [0., 2.]])
         """
-        if how not in ("max", "mean", "sum"):
+        if not isinstance(how, str) or how not in ("max", "mean", "sum"):
             raise UnknownNameError("how", how, ["max", "mean", "sum"])
         b, h, q, k = self.shape
         for name, cells, size in (("rows", rows, q), ("cols", cols, k)):

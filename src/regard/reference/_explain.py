@@ -138,7 +138,13 @@ def _scale(score: ScoreLike, scale: float | None, width: int) -> float | None:
     if score == "scaled_dot":
         if scale is None:
             return default_scale(width)
-        if not isinstance(scale, numbers.Real) or isinstance(scale, bool) or not np.isfinite(scale):
+        try:
+            usable = (
+                isinstance(scale, numbers.Real) and not isinstance(scale, bool) and np.isfinite(float(scale))
+            )
+        except OverflowError:
+            usable = False
+        if not usable:
             raise ValueError(f"scale: expected a finite number, got {shortened(scale)}")
         return float(scale)
     if scale is not None:

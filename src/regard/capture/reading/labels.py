@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard._tokens import byte_texts
 from regard.errors import ArgumentError, DtypeError
+from regard.shapes import check_dense
 
 __all__ = [
     "Labels",
@@ -100,6 +101,10 @@ def as_batch_labels(name: str, tokens: Sequence[Any] | None) -> Labels | None:
 
 def _listed(name: str, values: Any) -> list[Any]:
     """Convert a list, a tensor or an array to a list, or raise an error for other values."""
+    if isinstance(values, Tensor):
+        check_dense(name, values)
+        if values.is_meta:
+            raise DtypeError(name, "on meta, which holds no numbers", "use a list of words")
     plain = values.tolist() if hasattr(values, "tolist") else values
     if isinstance(plain, str) or not isinstance(plain, Iterable):
         raise DtypeError(name, f"expected a list of words, got {plain!r}", "use [...]")
