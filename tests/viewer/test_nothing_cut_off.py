@@ -226,4 +226,6 @@ def test_a_key_is_ranked_among_the_keys_that_its_query_may_attend_to(opened, pie
     assert panel.locator("tbody tr").count() == 3
     watched.page.locator("canvas").focus()
     watched.page.keyboard.press("End")
-    assert "The mask hides this key" in panel.inner_text()
+    # The page draws the new state in its next frame.
+    panel.get_by_text("The mask hides this key").wait_for(timeout=5000)
+    assert "of 3\n" not in panel.inner_text()
